@@ -35,6 +35,8 @@ pub struct Limits {
     /// Bytes of the answers that one user's live queries have, or those of one network without a token. An answer that several
     /// of its streams watch counts once.
     pub answer_bytes_per_caller_max: usize,
+    /// Bytes of all answers that are kept. Above it, live queries that nobody watches yet are refused.
+    pub answer_bytes_max: usize,
     /// Runs of live queries at a time. Of them an eighth may be queries that are no points.
     pub runs_max: usize,
     /// Mutations with an `Idempotency-Key` of one user, or of one network without a token, in a quarter of an hour: the answer of
@@ -62,6 +64,7 @@ impl Default for Limits {
             subscriptions_per_caller_max: 10_000,
             frame_bytes_max: 1024 * 1024,
             answer_bytes_per_caller_max: 64 * 1024 * 1024,
+            answer_bytes_max: 512 * 1024 * 1024,
             runs_max: 64,
             keyed_calls_per_caller_max: 10_000,
             body_bytes_max: 256 * 1024,

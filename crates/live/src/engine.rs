@@ -10,11 +10,12 @@
 
 use crate::frame::Frame;
 use crate::group::{Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
+use crate::http::canary::WrittenAt;
 use crate::members::Members;
 use crate::planted::{Bug, is_planted};
 use crate::stream::Stream;
 use crate::turns::{Line, Turns};
-use crate::{Limits, Problem};
+use crate::{Limits, Problem, Query as _};
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::cmp::Reverse;
@@ -49,6 +50,8 @@ pub(crate) struct Engine {
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     groups: Mutex<HashMap<GroupKey, Arc<Group>>>,
+    /// Bytes of all answers.
+    pub(crate) answer_bytes: Arc<AtomicUsize>,
     /// The number of groups at which those without subscribers are forgotten at once.
     crowded_at: AtomicUsize,
     queue: Mutex<Queue>,
@@ -180,6 +183,13 @@ impl Ord for Delayed {
     }
 }
 
+/// Who has no room for another answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    Caller,
+    Server,
+}
+
 /// The right to run. Dropping it gives it back.
 struct Place {
     engine: Arc<Engine>,
@@ -223,6 +233,7 @@ impl Engine {
             limits,
             metrics: Metrics::default(),
             groups: Mutex::default(),
+            answer_bytes: Arc::default(),
             crowded_at: AtomicUsize::new(EMPTY_MAX),
             work: Notify::new(),
             wait_us: AtomicU64::new(0),
@@ -246,8 +257,8 @@ impl Engine {
 
     /// Adds a subscriber to the group with this key, which `make` makes if there is none. The group runs if it has no
     /// result yet, or none that is surely as new as `held`: the client's version, and its digest if that is known. Returns
-    /// the ask that a run must answer first, if there is one ([`GroupState::asks`]), and whether its caller has room for the
-    /// answer.
+    /// the ask that a run must answer first, if there is one ([`GroupState::asks`]), and why there is no room for the answer, if
+    /// there is none.
     pub(crate) fn join(
         self: &Arc<Engine>,
         key: GroupKey,
@@ -255,8 +266,8 @@ impl Engine {
         slot: u32,
         held: Option<(Version, Option<&str>)>,
         make: impl FnOnce() -> (bool, Work),
-    ) -> (Arc<Group>, Option<u64>, bool) {
-        let (group, ask, has_room) = {
+    ) -> (Arc<Group>, Option<u64>, Option<Full>) {
+        let (group, ask, full) = {
             let mut groups = self.groups.lock();
             if groups.len() >= self.crowded_at.load(Relaxed) {
                 groups.retain(|_, group| group.state.lock().empty_since.is_none());
@@ -275,6 +286,14 @@ impl Engine {
             state.members.add(stream.clone(), slot);
             let bytes = state.frame.as_ref().map_or(0, |frame| frame.bytes());
             let has_room = state.payers.add(stream.account(), bytes, self.limits.answer_bytes_per_caller_max);
+            let is_full = state.frame.is_none()
+                && self.answer_bytes.load(Relaxed) > self.limits.answer_bytes_max
+                // A full server is ready.
+                && group.key.query != WrittenAt::NAME;
+            let full = match has_room {
+                false => Some(Full::Caller),
+                true => is_full.then_some(Full::Server),
+            };
             state.empty_since = None;
             let has_versions = self.store.has_common_versions();
             let is_covered = has_versions && held.is_some_and(|(held, _)| state.covers(held));
@@ -303,12 +322,12 @@ impl Engine {
             }
             let ask = is_behind.then_some(state.asks);
             drop(state);
-            (group.clone(), ask, has_room)
+            (group.clone(), ask, full)
         };
         if ask.is_some() {
             self.touch(&group);
         }
-        (group, ask, has_room)
+        (group, ask, full)
     }
 
     /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch
@@ -465,8 +484,8 @@ impl Engine {
         // Runs of a group follow each other, so nobody else changes its frame. It is encoded without the lock, on which
         // commits wait.
         let before = group.state.lock().frame.clone();
-        let frame =
-            Frame::new((version, settled, taken), output, before.as_deref(), self.limits.frame_bytes_max);
+        let (times, bytes_max) = ((version, settled, taken), self.limits.frame_bytes_max);
+        let frame = Frame::new(times, output, before.as_deref(), bytes_max, &self.answer_bytes);
         let mut state = group.state.lock();
         let was_asked = state.asks_of_run > state.answered;
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
@@ -502,7 +521,7 @@ impl Engine {
         drop(state);
         for (stream, slot) in &members {
             match without_room.iter().any(|account| Arc::ptr_eq(account, stream.account())) {
-                true => stream.refuse(*slot, group),
+                true => stream.refuse(*slot, group, Full::Caller),
                 false => stream.mark(*slot, group, answered),
             }
         }

@@ -11,6 +11,7 @@ use axum::body::Bytes;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use store::Version;
 
@@ -32,6 +33,26 @@ pub(crate) struct Frame {
     tail: Bytes,
     /// The end of the event `rows`, for streams that hold the frame before this one.
     rows: Option<RowsTail>,
+    weight: Weight,
+}
+
+/// What a frame takes in memory, counted as long as it lasts.
+struct Weight {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Weight {
+    fn new(bytes: usize, all: &Arc<AtomicUsize>) -> Weight {
+        all.fetch_add(bytes, Relaxed);
+        Weight { bytes, all: all.clone() }
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Relaxed);
+    }
 }
 
 struct RowsTail {
@@ -43,12 +64,13 @@ struct RowsTail {
 
 impl Frame {
     /// Encodes a result. `before` is the group's last frame. `settled` is written where it differs from the version: the
-    /// result has every commit before it.
+    /// result has every commit before it. `all` counts the bytes of all frames.
     pub(crate) fn new(
         (version, settled, taken): (Version, Version, Duration),
         outcome: Result<Output, Problem>,
         before: Option<&Frame>,
         bytes_max: usize,
+        all: &Arc<AtomicUsize>,
     ) -> Frame {
         let outcome = outcome.and_then(|output| match output.text.len() > bytes_max {
             true => Err(too_large(output.text.len(), bytes_max)),
@@ -81,13 +103,24 @@ impl Frame {
         });
         let is_problem = outcome.is_err();
         let list = outcome.ok().and_then(|output| output.rows);
-        Frame { version, settled, taken, digest: digest.into(), is_problem, list, tail: tail.into(), rows }
+        let row = |row: &Row| row.key.len() + row.text.len() + size_of::<Row>();
+        let bytes = tail.len() + list.iter().flat_map(|rows| &rows.all).map(row).sum::<usize>();
+        Frame {
+            version,
+            settled,
+            taken,
+            digest: digest.into(),
+            is_problem,
+            list,
+            tail: tail.into(),
+            rows,
+            weight: Weight::new(bytes, all),
+        }
     }
 
     /// What it takes in memory, about: its event, and the rows of a list once more.
     pub(crate) fn bytes(&self) -> usize {
-        let row = |row: &Row| row.key.len() + row.text.len() + size_of::<Row>();
-        self.tail.len() + self.list.iter().flat_map(|rows| &rows.all).map(row).sum::<usize>()
+        self.weight.bytes
     }
 
     /// Appends the event for a subscription to which `sent` was sent last, and which takes row changes if `takes_rows`.

@@ -17,7 +17,7 @@ use crate::Problem;
 use crate::account::Account;
 use crate::app::Registry;
 use crate::caller::Caller;
-use crate::engine::Engine;
+use crate::engine::{Engine, Full};
 use crate::frame::{self, Held};
 use crate::group::{Group, GroupKey, Phase, Work};
 use crate::turns::Line;
@@ -280,13 +280,13 @@ impl Stream {
         let is_point = entry.is_point;
         let digest = held.as_ref().map(|held| held.digest.as_str());
         let known = not_before.map(|version| (version, digest));
-        let (group, ask, has_room) =
+        let (group, ask, full) =
             self.engine.join(group_key, self, slot, known, move || (is_point, Work::Query(bound.run)));
         let not_before = not_before.zip(ask).map(Box::new);
         let subscription = Subscription::new(Source::Group(group.clone()), rows, key);
         self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
-        if !has_room {
-            return self.refuse(slot, &group);
+        if let Some(full) = full {
+            return self.refuse(slot, &group, full);
         }
         // The group may have run before its subscription had its slot; a run that ends after this finds it there.
         let answered = {
@@ -386,19 +386,26 @@ impl Stream {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the subscription of this slot: its caller has no room for the answer.
-    pub(crate) fn refuse(&self, slot: u32, group: &Arc<Group>) {
+    /// Ends the subscription of this slot: there is no room for the answer.
+    pub(crate) fn refuse(&self, slot: u32, group: &Arc<Group>, full: Full) {
         let mut state = self.state.lock();
         let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { return };
         if !subscription.is_of(Some(group)) {
             return;
         }
         subscription.source = Source::Refused(None);
-        let most = self.engine.limits.answer_bytes_per_caller_max;
-        let detail = format!(
-            "The answers of your live queries take more than {most} bytes together (`answer_bytes_per_caller_max`). End some \
-             of them, and subscribe again."
-        );
+        let limits = &self.engine.limits;
+        let detail = match full {
+            Full::Caller => format!(
+                "The answers of your live queries take more than {} bytes together (`answer_bytes_per_caller_max`). End some \
+                 of them, and subscribe again.",
+                limits.answer_bytes_per_caller_max
+            ),
+            Full::Server => format!(
+                "The answers that this server keeps take more than {} bytes (`answer_bytes_max`). Subscribe again later.",
+                limits.answer_bytes_max
+            ),
+        };
         let text = frame::error(&subscription.key, &Problem::limit(detail));
         group.leave(self, slot);
         drop(state);

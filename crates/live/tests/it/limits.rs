@@ -388,6 +388,10 @@ async fn a_caller_keeps_so_many_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_subscribes_to_something_else_all_the_time_leaves_little_behind() {
     let database = TestPlace::create();
+    if database.is_shared() {
+        println!("skipped: the same on each database, and fastest on a file");
+        return;
+    }
     let running = serve(&database, |_| {}).await;
     let ada = Client::new(running.address, "ada");
     let mut events = ada.live(json!([]));
@@ -399,11 +403,47 @@ async fn who_subscribes_to_something_else_all_the_time_leaves_little_behind() {
         line.and_then(|count| count.parse::<i64>().ok()).expect("a number")
     };
     let mut most = 0;
-    for round in 0..150 {
+    for round in 0..110 {
         let add: Vec<_> = keys.iter().zip(round * 100..).map(|(key, id)| get(key, id)).collect();
         assert_eq!(change(&ada, &hello, json!(add), json!([])).status, 204);
         most = most.max(groups());
     }
-    assert!(most <= 10_200, "{most} groups");
+    assert!((9_000..=10_200).contains(&most), "{most} groups");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answers_of_all_callers_take_so_much_memory() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.answer_bytes_max = 1000).await;
+    let (ada, grace) = (Client::new(running.address, "ada"), Client::new(running.address, "grace"));
+    (1..=20).for_each(|id| drop(ada.value("create", json!({ "id": id }))));
+    let mut held = Vec::new();
+    let refused = (1..=20).find_map(|id| {
+        let mut events = ada.live(json!([get("a", id)]));
+        events.expect("hello");
+        let event = events.next().expect("an event");
+        held.push(events);
+        (event.name == "error").then_some(event)
+    });
+    let problem = refused.expect("twenty answers have 2,000 bytes").data["problem"].clone();
+    assert_eq!(problem["code"], "limit_reached");
+    assert!(problem["detail"].to_string().contains("answer_bytes_max"), "{problem}");
+    let mut others = grace.live(json!([get("x", 1)]));
+    others.expect("hello");
+    assert_eq!(others.expect("value").value()["id"], 1, "that answer is there already");
+    assert_eq!(grace.send("GET", "/readyz", &[], "").status, 200, "a full server is ready");
+    drop((held, others));
+    // Answers that nobody watches are forgotten after some seconds.
+    let began = std::time::Instant::now();
+    loop {
+        let mut events = ada.live(json!([get("a", 20)]));
+        events.expect("hello");
+        if events.next().expect("an event").name == "value" {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "there is no room again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     running.stop().await;
 }

@@ -64,6 +64,7 @@ async fn add_until_refused(test: &TestStore, prefix: &str) -> (i64, Error) {
         if let Err(error) = test.add(&id, "ada", &id).await {
             return (number, error);
         }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     unreachable!("it ends by a refusal")
 }
@@ -85,7 +86,7 @@ async fn a_file_that_was_replaced_under_the_server_takes_no_writes() {
     let began = Instant::now();
     while let Err(error) = test.add("back", "ada", "back").await {
         assert!(is_detached(&error) && began.elapsed() < Duration::from_secs(20), "{error:?}");
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(test.reopen().count().await, added + 2, "nothing is lost");
 }

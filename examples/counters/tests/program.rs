@@ -1,10 +1,31 @@
-//! A program whose output nobody reads any more goes on: `counters | head -1`, or a full disk below its log.
+//! The program itself: its types and its output. Without these tests, which run the program, the tests of the workspace would not
+//! build it, and those of the page need it.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// The types of the page are those of the back end.
+#[test]
+fn the_types_of_the_page_are_current() {
+    let program = env!("CARGO_BIN_EXE_counters");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("types");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let output =
+        Command::new(program).arg("--typescript").current_dir(&folder).output().expect("counters runs");
+    assert!(output.status.success(), "{output:?}");
+    let expected = include_str!("../page/api.d.ts");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        expected,
+        "run: cargo run -p counters -- --typescript > examples/counters/page/api.d.ts"
+    );
+    let files = std::fs::read_dir(&folder).expect("the folder");
+    assert_eq!(files.count(), 0, "to print types makes neither a key nor a database");
+}
 
 struct Running(Child);
 
@@ -25,6 +46,7 @@ fn status(address: &str, request: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&answer).into_owned())
 }
 
+/// As with `counters | head -1`, or a full disk below its log.
 #[test]
 fn a_program_goes_on_when_its_output_cannot_be_written() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("output");
