@@ -600,10 +600,12 @@ impl Engine {
     /// Forgets groups that nobody has subscribed to for some time.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
-        self.groups.lock().retain(|_, group| {
+        let mut groups = self.groups.lock();
+        groups.retain(|_, group| {
             let state = group.state.lock();
             state.empty_since.is_none_or(|since| now.saturating_duration_since(since) <= KEPT_EMPTY)
         });
+        self.crowded_at.fetch_min(groups.len() + EMPTY_MAX, Relaxed);
     }
 
     /// All groups.

@@ -83,7 +83,9 @@ impl Program {
                 return Ok(());
             }
             Asked::TypeScript => {
-                print(app.typescript()?.trim_end());
+                // Into a file: what was not written must not look complete.
+                let written = writeln!(std::io::stdout(), "{}", app.typescript()?.trim_end());
+                written.map_err(|error| Error::Command(format!("cannot write the types: {error}")))?;
                 return Ok(());
             }
             Asked::Run(settings, command) => (*settings, command),

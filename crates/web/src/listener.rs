@@ -152,7 +152,8 @@ pub async fn serve_on<S: Service>(service: S, bound: Bound, limits: Limits) -> s
     let listen = |socket: Socket| {
         // Connections inherit all of it.
         socket.set_send_buffer_size(SEND_BUFFER)?;
-        socket.set_tcp_mss(SEGMENT_MAX)?;
+        // Other systems than Linux may refuse it, and have other buffers.
+        let _ = socket.set_tcp_mss(SEGMENT_MAX);
         #[cfg(target_os = "linux")]
         socket.set_tcp_user_timeout(Some(limits.pace.stall_max))?;
         socket.listen(BACKLOG)?;

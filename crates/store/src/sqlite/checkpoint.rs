@@ -16,6 +16,7 @@ use super::lock::FileLock;
 use crate::Error;
 use crate::engine::Shared;
 use crate::planted::{Bug, is_planted};
+use crate::threads::pause;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::hooks::Wal;
 use std::fs::File;
@@ -55,6 +56,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// While what a reader has held back is moved, the next look.
 const MOVE_AGAIN: Duration = Duration::from_millis(100);
+/// So long the checkpointer has for that. If less than 16 MiB are never left, the disk is slow, and the writer moves it.
+const HELD_FOR: Duration = Duration::from_secs(5);
 
 /// Device and inode.
 type Identity = (u64, u64);
@@ -100,8 +103,8 @@ struct State {
     moved_at_asking: u64,
     /// The writer does not try before this.
     not_before: Option<Instant>,
-    /// A reader or a backup was in the way, and what it has held back has not been moved yet.
-    held_back: bool,
+    /// A reader or a backup was in the way: until then what it has held back is moved beside the writer.
+    held_until: Option<Instant>,
     warned: bool,
 }
 
@@ -149,8 +152,13 @@ impl Checkpointer {
         let mut connection: Option<Connection> = None;
         while self.wait_until_wanted() {
             let _running = self.running.lock();
+            if self.state.lock().stopped {
+                return;
+            }
             self.look_at_files();
-            if self.keeps_log() {
+            // What has the name now is not the database.
+            let is_foreign = self.is_detached.load(Relaxed) && connection.is_none();
+            if self.keeps_log() || is_foreign {
                 continue;
             }
             let ready = match connection.take() {
@@ -227,6 +235,14 @@ impl Checkpointer {
         self.wake.notify_all();
     }
 
+    /// Waits for the backups that run, which have been told to stop: they have the file open.
+    pub(super) fn wait_for_backups(&self, most: Duration) {
+        let until = Instant::now() + most;
+        while self.backups.load(Relaxed) > 0 && Instant::now() < until {
+            pause(Duration::from_millis(5));
+        }
+    }
+
     /// Until the result is dropped, the writer does not try to start the log again.
     pub(super) fn hold(&self) -> Hold<'_> {
         self.backups.fetch_add(1, Relaxed);
@@ -247,7 +263,9 @@ impl Checkpointer {
             self.moved_pages.store(0, Relaxed);
         }
         let is_copied = self.backups.load(Relaxed) > 0;
-        state.held_back |= is_copied;
+        if is_copied {
+            state.held_until = Some(Instant::now() + HELD_FOR);
+        }
         let due = state.not_before.is_none_or(|moment| Instant::now() >= moment) && !is_copied;
         let mut ask = pages >= state.asked_at + MOVE_EVERY;
         if pages >= RESTART_FROM && due && !self.keeps_log() {
@@ -256,11 +274,11 @@ impl Checkpointer {
             if let Some(_running) = self.running.try_lock_for(wait) {
                 let moved = self.moved_pages.load(Relaxed);
                 let tail = pages.saturating_sub(moved);
-                state.held_back &= tail > TAIL_AT_LAST;
-                if tail <= TAIL_MAX || (pages >= RESTART_AT_LAST && !state.held_back) {
+                let is_held = tail > TAIL_AT_LAST && state.held_until.is_some_and(|until| began < until);
+                if tail <= TAIL_MAX || (pages >= RESTART_AT_LAST && !is_held) {
                     self.restart(writer, &mut state);
                     ask = false;
-                } else if state.held_back {
+                } else if is_held {
                     state.not_before = Some(began + MOVE_AGAIN);
                     ask = true;
                 } else {
@@ -286,7 +304,7 @@ impl Checkpointer {
         state.not_before = match moved {
             Ok(true) => None,
             Ok(false) => {
-                state.held_back = true;
+                state.held_until = Some(now + HELD_FOR);
                 Some(now + TRY_AGAIN)
             }
             Err(error) => {
@@ -336,7 +354,7 @@ impl Checkpointer {
                 state.not_before = Some(Instant::now() + TRY_AGAIN);
                 let moved = self.with_wait(writer, READERS_WAIT, |writer| self.move_log(writer, "RESTART"));
                 if matches!(moved, Ok(true)) {
-                    (state.held_back, state.not_before) = (false, None);
+                    (state.held_until, state.not_before) = (None, None);
                     self.log_pages.store(0, Relaxed);
                     return None;
                 }

@@ -12,12 +12,14 @@
 use super::checksum::{self, Checked};
 use super::connection::{Connection, Role};
 use crate::Error;
+use crate::engine::Shared;
 use rusqlite::ErrorCode;
 use rusqlite::backup::{Backup, StepResult};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Pages a step: a megabyte.
@@ -36,8 +38,13 @@ pub(crate) fn copy(source: &Path, target: &Path) -> Result<u64, Error> {
 }
 
 /// The same, but ends with an error soon after `stopped` was set.
-pub(super) fn copy_until(source: &Path, target: &Path, stopped: &AtomicBool) -> Result<u64, Error> {
-    copy_within(source, target, &Limits { stopped: Some(stopped), ..Limits::default() })
+pub(super) fn copy_until(
+    source: &Path,
+    target: &Path,
+    shared: Option<&Arc<Shared>>,
+    stopped: &AtomicBool,
+) -> Result<u64, Error> {
+    copy_within(source, target, &Limits { stopped: Some(stopped), shared, ..Limits::default() })
 }
 
 /// What ends a copy before it is complete.
@@ -45,6 +52,8 @@ struct Limits<'a> {
     /// The length of the write-ahead log.
     log_max: u64,
     stopped: Option<&'a AtomicBool>,
+    /// What the connections of this server share.
+    shared: Option<&'a Arc<Shared>>,
 }
 
 impl Limits<'_> {
@@ -58,7 +67,7 @@ impl Limits<'_> {
 
 impl Default for Limits<'_> {
     fn default() -> Self {
-        Limits { log_max: LOG_MAX, stopped: None }
+        Limits { log_max: LOG_MAX, stopped: None, shared: None }
     }
 }
 
@@ -69,7 +78,10 @@ fn copy_within(source: &Path, target: &Path, limits: &Limits<'_>) -> Result<u64,
     if target.symlink_metadata().is_ok() {
         return Err(failed(target, "exists; choose another name"));
     }
-    let reader = Connection::open(source, Role::Reader, false)?;
+    let mut reader = Connection::open(source, Role::Reader, false)?;
+    if let Some(shared) = limits.shared {
+        reader = reader.of(shared);
+    }
     let unfinished = Unfinished::create(target)?;
     let log = super::beside(source, "-wal");
     fill(reader, &unfinished, &log, limits)?;
@@ -280,11 +292,11 @@ mod tests {
 
         write(&store, 20).await;
         let stopped = AtomicBool::new(true);
-        let ended = copy_until(&source, &target, &stopped).expect_err("the store was closed");
+        let ended = copy_until(&source, &target, None, &stopped).expect_err("the store was closed");
         assert!(matches!(ended, Error::Stopped), "{ended:?}");
         assert!(!target.exists());
         stopped.store(false, Ordering::Relaxed);
-        assert!(copy_until(&source, &target, &stopped).expect("a copy") > 20 * MIB as u64);
+        assert!(copy_until(&source, &target, None, &stopped).expect("a copy") > 20 * MIB as u64);
         store.close();
     }
 }

@@ -11,10 +11,11 @@ use std::path::Path;
 
 /// Holds both locks until dropped; the operating system lets go of them when the process dies.
 pub(super) struct FileLock {
-    _lock: File,
     /// The database itself, if it was there. Closed after all connections: closing it takes the locks away that SQLite has on the
     /// file (POSIX). Then the next program that reads it would remove the log when it ends, as if nobody used it any more.
     database: Option<File>,
+    /// Let go of last: who has it finds the database free.
+    _lock: File,
 }
 
 impl FileLock {
@@ -50,14 +51,17 @@ impl FileLock {
         }
         let file = match options.create(creates).open(database) {
             Ok(file) => Some(file),
+            // What is to be replaced need not be writable.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && !creates => {
+                File::open(database).ok()
+            }
             Err(error) if error.kind() == ErrorKind::NotFound && !creates => None,
             Err(error) => {
                 let name = database.display();
                 return Err(Error::Open(format!("cannot open {name} for writing: {error}")));
             }
         };
-        // A file system without locks of this kind is none of those that are mounted into containers.
-        if let Some(Err(TryLockError::WouldBlock)) = file.as_ref().map(File::try_lock) {
+        if file.as_ref().is_some_and(is_locked_elsewhere) {
             return Err(Error::Open(format!(
                 "{} is in use by another process under another name (a hard link, or mounted elsewhere), and one process owns a \
                  database file; stop it first",
@@ -74,6 +78,26 @@ impl FileLock {
     pub(super) fn database(&self) -> Option<&File> {
         self.database.as_ref()
     }
+}
+
+/// Locks the file beside SQLite's own locks, which are of another kind on the disks of Linux. Elsewhere, and on the network, the
+/// two kinds meet, and SQLite could not open the file any more: there `<database>-lock` is all. What is mounted into containers
+/// is a disk.
+fn is_locked_elsewhere(file: &File) -> bool {
+    has_both_kinds_of_locks(file) && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+#[cfg(target_os = "linux")]
+fn has_both_kinds_of_locks(file: &File) -> bool {
+    /// NFS, SMB, CIFS, SMB 2 and 3, Ceph, AFS, 9P (statfs(2)).
+    const OF_NETWORKS: [u32; 7] =
+        [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x00C3_6400, 0x5346_414F, 0x0102_1997];
+    rustix::fs::fstatfs(file).is_ok_and(|system| !OF_NETWORKS.contains(&(system.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_both_kinds_of_locks(_: &File) -> bool {
+    false
 }
 
 fn warn_of_other_names(database: &Path) {

@@ -222,7 +222,7 @@ impl Backend for SqliteBackend {
 
     fn backup(&self, target: &Path) -> Result<u64, Error> {
         let _held = self.checkpointer.hold();
-        copy::copy_until(&self.path, target, &self.closed)
+        copy::copy_until(&self.path, target, Some(&self.shared), &self.closed)
     }
 
     fn close(&self) {
@@ -239,6 +239,7 @@ impl Backend for SqliteBackend {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
+        self.checkpointer.wait_for_backups(READS_WAIT);
         self.checkpointer.close_file();
         self.lock.lock().take();
     }

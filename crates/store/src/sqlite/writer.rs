@@ -93,6 +93,8 @@ impl Writer {
             if !std::mem::take(&mut is_first) {
                 self.roll_back();
                 self.reopen();
+                // Perhaps it was committed and not published.
+                self.shared.feed.publish(vec![Key::everything()]);
             }
             self.serve_queue(&mut waiting);
         });
