@@ -183,7 +183,7 @@ impl Ord for Delayed {
     }
 }
 
-/// Who has no room for another answer.
+/// Whose limit another answer would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     Caller,

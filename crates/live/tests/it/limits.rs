@@ -384,7 +384,7 @@ async fn a_caller_keeps_so_many_answers() {
     running.stop().await;
 }
 
-/// Nobody pays for an answer that nobody watches, so there may not be many of them.
+/// Answers without watchers count for no caller, so their number has a limit of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_subscribes_to_something_else_all_the_time_leaves_little_behind() {
     let database = TestPlace::create();

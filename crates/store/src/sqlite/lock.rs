@@ -51,7 +51,7 @@ impl FileLock {
         }
         let file = match options.create(creates).open(database) {
             Ok(file) => Some(file),
-            // What is to be replaced need not be writable.
+            // A database that will be replaced may be read-only.
             Err(error) if error.kind() == ErrorKind::PermissionDenied && !creates => {
                 File::open(database).ok()
             }
