@@ -59,7 +59,13 @@ pub(crate) fn replace<E: From<Error>>(
     continue_behind(unfinished.path(), old)?;
     let renamed = keep(database, kept, existed);
     renamed.map_err(|error| Error::Open(format!("{} cannot be kept: {error}", database.display())))?;
-    unfinished.finish(database)?;
+    if let Err(error) = unfinished.finish(database) {
+        // If the old database still has its name, a log that could not be moved into it gets it back too.
+        if unfinished.path().exists() {
+            let _ = fs::rename(super::beside(kept, "-wal"), super::beside(database, "-wal"));
+        }
+        return Err(error.into());
+    }
     Ok(existed)
 }
 
@@ -94,11 +100,6 @@ fn continue_behind(path: &Path, old: u64) -> Result<(), Error> {
 
 /// Gives the old database a second name. A log that could not be moved gets that name too, and does not keep its own.
 fn keep(database: &Path, kept: &Path, existed: bool) -> std::io::Result<()> {
-    let log = super::beside(database, "-wal");
-    if log.exists() {
-        fs::rename(&log, super::beside(kept, "-wal"))?;
-    }
-    remove(&super::beside(database, "-shm"))?;
     if existed && let Err(error) = fs::hard_link(database, kept) {
         // A second name of the same file must not be written to.
         if error.kind() == std::io::ErrorKind::AlreadyExists {
@@ -108,6 +109,12 @@ fn keep(database: &Path, kept: &Path, existed: bool) -> std::io::Result<()> {
         let mut copy = File::options().write(true).create_new(true).mode(0o600).open(kept)?;
         std::io::copy(&mut File::open(database)?, &mut copy)?;
         copy.sync_all()?;
+    }
+    // The last step: a database that cannot be kept stays as it is.
+    remove(&super::beside(database, "-shm"))?;
+    let log = super::beside(database, "-wal");
+    if log.exists() {
+        fs::rename(&log, super::beside(kept, "-wal"))?;
     }
     flush_folder(database)
 }
