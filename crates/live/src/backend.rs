@@ -24,6 +24,7 @@ use tower::Service as _;
 use web::body::Failure;
 use web::current_request;
 use web::forwarded::{forwarded, is_for_others};
+use web::host::Hosts;
 use web::panics::{Panicked, caught_in};
 use web::request_id::{RequestIds, X_REQUEST_ID};
 use web::request_log::Entry;
@@ -44,6 +45,7 @@ pub(crate) struct Backend(Arc<Parts>);
 struct Parts {
     context: Context,
     routes: Router,
+    hosts: Hosts,
     trusted_proxies: Vec<Cidr>,
     request_log: Option<RequestLog>,
     request_ids: RequestIds,
@@ -55,6 +57,7 @@ impl Backend {
     pub(crate) fn new(
         context: Context,
         routes: Router,
+        hosts: Hosts,
         trusted_proxies: Vec<Cidr>,
         request_log: Option<RequestLog>,
         stop: watch::Sender<bool>,
@@ -64,6 +67,7 @@ impl Backend {
         Backend(Arc::new(Parts {
             context,
             routes,
+            hosts,
             trusted_proxies,
             request_log,
             request_ids: RequestIds::new(seed),
@@ -118,6 +122,9 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
     let route = route_of(path);
     let is_shared = route != OWN_ROUTE && !matches!(path, "/metrics" | "/live/explain");
     let answering = async {
+        if let Err(refusal) = parts.hosts.check(&request) {
+            return Problem::from(refusal).into_response();
+        }
         if is_shared && method == Method::OPTIONS {
             return preflight();
         }

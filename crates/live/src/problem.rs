@@ -122,6 +122,21 @@ impl Problem {
     }
 }
 
+impl From<web::host::Refusal> for Problem {
+    fn from(refusal: web::host::Refusal) -> Problem {
+        match refusal {
+            web::host::Refusal::Invalid(detail) => {
+                Problem::new(StatusCode::BAD_REQUEST, "invalid_host", detail)
+            }
+            web::host::Refusal::Unknown => {
+                let detail = "This server does not answer for the host of this request. If it is a name of this server, \
+                              start it with `--allowed-hosts NAME` (`Settings::allowed_hosts`).";
+                Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail)
+            }
+        }
+    }
+}
+
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Problem {
         let second = Duration::from_secs(1);

@@ -6,11 +6,13 @@ use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use tracing_appender::non_blocking::NonBlockingBuilder;
+use web::host::is_name;
 
 /// Lines of the log that may wait for stderr; more are dropped.
 const LOG_LINES_MAX: usize = 8192;
 
-/// A program with the options `--listen`, `--database`, `--replica`, `--typescript` and `--help`, and commands of its own.
+/// A program with the options `--listen`, `--database`, `--replica`, `--allowed-hosts`,
+/// `--typescript` and `--help`, and commands of its own.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), live::Error> {
@@ -115,6 +117,13 @@ impl Program {
             let parsed: Result<SocketAddr, _> = text.parse();
             parsed.map_err(|_| wrong(format!("{text:?} is not an address; use one like {:?}", self.listen)))
         };
+        let host = |text: String| match is_name(&text) {
+            true => Ok(text),
+            false => Err(wrong(format!(
+                "{text:?} is not the name of a host; use one like {}.example.com, without a port",
+                self.name
+            ))),
+        };
         let mut settings = Settings::new(format!("sqlite:{}.db", self.name), address(self.listen)?);
         let (mut arguments, mut command) = (arguments, None);
         while let Some(argument) = arguments.next() {
@@ -134,6 +143,7 @@ impl Program {
                 "--listen" => settings.listen = address(&value()?)?,
                 "--database" => settings.database = value()?,
                 "--replica" => settings.replicas.push(value()?),
+                "--allowed-hosts" => settings.allowed_hosts.push(host(value()?)?),
                 _ if command.is_none() && self.commands.iter().any(|known| known.name == name) => {
                     command = Some(name);
                 }
@@ -155,6 +165,8 @@ impl Program {
   --database URL     sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, or the same with mysql://
                      [default: sqlite:{name}.db]
   --replica URL      A replica of a PostgreSQL database, for live queries. May be given several times
+  --allowed-hosts NAME
+                     A host name under which browsers reach it, like {name}.example.com. May be given several times
   --typescript       Print the types of the queries and mutations, for @sarsen/client
   --help             Print this"
         ));
@@ -192,9 +204,18 @@ mod tests {
             (&*found.database, found.listen.to_string(), command),
             ("sqlite:notes.db", "127.0.0.1:8080".into(), None)
         );
-        let arguments =
-            ["seed", "--listen=[::1]:9", "--database", "postgres:///a?b=c", "--replica", "x", "--replica=y"];
+        let arguments = [
+            "seed",
+            "--listen=[::1]:9",
+            "--database",
+            "postgres:///a?b=c",
+            "--replica",
+            "x",
+            "--replica=y",
+            "--allowed-hosts=notes.example.com",
+        ];
         let (found, command) = settings(&arguments);
+        assert_eq!(found.allowed_hosts, ["notes.example.com"]);
         assert_eq!((&*found.database, found.listen.to_string()), ("postgres:///a?b=c", "[::1]:9".into()));
         assert_eq!(
             (found.replicas, command.as_deref()),
@@ -213,6 +234,11 @@ mod tests {
                 "\"8080\" is not an address; use one like \"127.0.0.1:8080\"; see notes --help",
             ),
             (&["--port", "1"], "\"--port\" is not an option; see notes --help"),
+            (
+                &["--allowed-hosts", "https://notes.example.com"],
+                "\"https://notes.example.com\" is not the name of a host; use one like notes.example.com, without a port; \
+                 see notes --help",
+            ),
             (&["seed", "seed"], "\"seed\" is not an option; see notes --help"),
         ] {
             assert_eq!(parse(arguments).err().as_deref(), Some(expected));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{CACHE_MEMORY, Options, Store, Time};
 use tokio::sync::watch;
+use web::host::Hosts;
 use web::{Bound, Cidr, RequestLog, RequestLogFormat};
 
 /// Where and how an app is served.
@@ -27,6 +28,9 @@ pub struct Settings {
     pub limits: Limits,
     /// Limits of connections.
     pub connections: web::Limits,
+    /// Names of hosts, without a port, that requests may be for: those under which browsers know the server. Names without a
+    /// dot, IP addresses and this machine need not be there.
+    pub allowed_hosts: Vec<String>,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Cidr>,
     /// Logs each request to stderr.
@@ -50,6 +54,7 @@ impl Settings {
             listen,
             limits: Limits::default(),
             connections: web::Limits::default(),
+            allowed_hosts: Vec::new(),
             trusted_proxies: Vec::new(),
             request_log: None,
             operator_token: None,
@@ -192,6 +197,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     let backend = Backend::new(
         context.clone(),
         router(app.routes, app.problem_page, context.clone()),
+        Hosts::of_back_end(&settings.allowed_hosts),
         settings.trusted_proxies,
         request_log,
         stop,

@@ -1,4 +1,5 @@
-//! The hosts that this server answers for: the issuer's, the ones of the setting `allowed_hosts`, and this machine.
+//! The hosts that this server answers for: the issuer's, the ones of the setting `allowed_hosts`, and this machine. A back
+//! end has no issuer, and answers for names without a dot too.
 //!
 //! A request for another name is refused (421). An attacker can point a name of theirs at this machine, so that
 //! their page reads the responses (DNS rebinding). They cannot do this with an IP address in place of a name.
@@ -21,17 +22,30 @@ pub enum Refusal {
 
 /// The names, and the issuer's own.
 pub struct Hosts {
-    issuer: String,
+    issuer: Option<String>,
     names: Vec<String>,
+    /// Whether names without a dot pass.
+    are_local_known: bool,
 }
 
 impl Hosts {
     /// The host of `issuer`, an origin, and the names in `allowed`.
     pub fn new(issuer: &str, allowed: &[String]) -> Hosts {
         let authority = issuer.split_once("://").map_or(issuer, |(_, authority)| authority);
-        let own = name(authority.as_bytes()).unwrap_or_default();
-        let names = std::iter::once(own).chain(allowed.iter().map(String::as_str));
-        Hosts { issuer: authority.to_owned(), names: names.map(normalized).collect() }
+        let own = name(authority.as_bytes());
+        let names = own.into_iter().chain(allowed.iter().map(String::as_str));
+        Hosts {
+            issuer: Some(authority.to_owned()),
+            names: names.map(normalized).collect(),
+            are_local_known: false,
+        }
+    }
+
+    /// The names in `allowed`, and all without a dot: those of services in a container network and of proxies' groups of
+    /// servers. Nobody outside the local network can point one of them at this machine.
+    pub fn of_back_end(allowed: &[String]) -> Hosts {
+        let names = allowed.iter().map(|name| normalized(name)).collect();
+        Hosts { issuer: None, names, are_local_known: true }
     }
 
     /// Refuses a request for another host. Health checks accept any host.
@@ -45,7 +59,7 @@ impl Hosts {
         };
         match authority(request.uri()).or(host) {
             // The case of nearly all requests.
-            Some(host) if host == self.issuer.as_bytes() => Ok(()),
+            Some(host) if self.issuer.as_ref().is_some_and(|issuer| host == issuer.as_bytes()) => Ok(()),
             _ if matches!(request.uri().path(), "/healthz" | "/readyz") => Ok(()),
             Some(host) => self.check_name(name(host)),
             // HTTP/1.0 does not require the header, and no browser uses HTTP/1.0.
@@ -56,7 +70,9 @@ impl Hosts {
 
     fn check_name(&self, name: Option<&str>) -> Result<(), Refusal> {
         let Some(name) = name else { return Err(Refusal::Invalid("The Host header is not a host; fix it.")) };
-        if is_address(name) || is_loopback(name) || self.names.contains(&normalized(name)) {
+        let own = normalized(name);
+        let is_local = self.are_local_known && is_name(&own) && !own.contains('.');
+        if is_address(name) || is_loopback(name) || is_local || self.names.contains(&own) {
             return Ok(());
         }
         Err(Refusal::Unknown)
@@ -76,6 +92,11 @@ fn name(host: &[u8]) -> Option<&str> {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte))
         && (name.starts_with('[') || !name.contains(':'));
     good.then_some(name)
+}
+
+/// Whether a text can be the name of a host, without a port.
+pub fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
 /// In lower case, without the dot at the end of a fully qualified name.
@@ -120,7 +141,10 @@ mod tests {
     use super::*;
 
     fn status(host: &str) -> u16 {
-        let hosts = Hosts::new("https://id.example.com", &["Sarsen.internal".to_owned()]);
+        status_of(&Hosts::new("https://id.example.com", &["Sarsen.internal".to_owned()]), host)
+    }
+
+    fn status_of(hosts: &Hosts, host: &str) -> u16 {
         let request = Request::get("/console").header(HOST, host).body(()).expect("a request");
         match hosts.check(&request) {
             Ok(()) => 200,
@@ -180,6 +204,20 @@ mod tests {
         ] {
             assert_eq!(status(broken), 400, "{broken:?}");
         }
+    }
+
+    #[test]
+    fn a_back_end_also_answers_for_names_of_the_local_network() {
+        let hosts = Hosts::of_back_end(&["Notes.example.com".to_owned()]);
+        for own in
+            ["notes.example.com:443", "notes:8080", "back_end", "localhost:8080", "[::1]:8080", "10.0.0.7"]
+        {
+            assert_eq!(status_of(&hosts, own), 200, "{own}");
+        }
+        for other in ["evil.example", "example.com", "localhost.evil.example", "[evil]", "a..b"] {
+            assert_eq!(status_of(&hosts, other), 421, "{other}");
+        }
+        assert_eq!(status_of(&hosts, ""), 400);
     }
 
     #[test]

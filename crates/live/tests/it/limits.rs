@@ -447,3 +447,41 @@ async fn the_answers_of_all_callers_take_so_much_memory() {
     }
     running.stop().await;
 }
+
+/// The status and the code of a query for the host in these lines of the head.
+fn asked_for(address: SocketAddr, hosts: &str, path: &str) -> (u16, String) {
+    let mut socket = TcpStream::connect(address).expect("the server listens");
+    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    let head = format!("POST {path} HTTP/1.1\r\n{hosts}Connection: close\r\nContent-Length: 0\r\n\r\n");
+    socket.write_all(head.as_bytes()).expect("the server reads");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let document: Value = serde_json::from_str(body).unwrap_or_default();
+    (status, document["code"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_whose_name_points_at_the_server_reads_nothing() {
+    let database = TestPlace::create();
+    let running =
+        serve(&database, |settings| settings.allowed_hosts = vec!["notes.example.com".to_owned()]).await;
+    let ask = |hosts: &str, path: &str| asked_for(running.address, hosts, path);
+    for path in ["/rpc/list_counters", "/live", "/live/poll", "/live/ticket", "/live/x", "/metrics", "/own"] {
+        let expected = (421, "unknown_host".to_owned());
+        assert_eq!(ask("Host: rebound.example:8080\r\n", path), expected, "{path}");
+    }
+    for (hosts, expected) in [
+        ("Host: notes.example.com\r\n", (404, "unknown_name")),
+        ("Host: notes\r\n", (404, "unknown_name")),
+        ("Host: 127.0.0.1:8080\r\n", (404, "unknown_name")),
+        ("Host: notes.example.com\r\nHost: rebound.example\r\n", (400, "invalid_host")),
+        ("", (400, "invalid_host")),
+    ] {
+        assert_eq!(ask(hosts, "/rpc/no_query"), (expected.0, expected.1.to_owned()), "{hosts}");
+    }
+    // Load balancers ask by whatever name they have.
+    assert_eq!(ask("Host: rebound.example\r\n", "/healthz").0, 405);
+    running.stop().await;
+}

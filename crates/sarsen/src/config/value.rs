@@ -3,7 +3,7 @@
 
 use super::database::Database;
 use crate::logs;
-use server::{Cidr, RequestLogFormat};
+use server::{Cidr, RequestLogFormat, is_name};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -94,10 +94,7 @@ pub(super) fn networks(raw: &RawValue) -> Option<Vec<Cidr>> {
 
 /// Names of hosts, without ports.
 pub(super) fn hosts(raw: &RawValue) -> Option<Vec<String>> {
-    let is_name = |name: &&str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
-    };
-    items(raw)?.into_iter().map(|item| Some(item).filter(is_name).map(str::to_owned)).collect()
+    items(raw)?.into_iter().map(|item| Some(item).filter(|name| is_name(name)).map(str::to_owned)).collect()
 }
 
 /// An e-mail address as far as an ACME server needs one.
