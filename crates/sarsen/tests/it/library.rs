@@ -146,6 +146,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 "#;
 
 #[test]
+#[ignore = "it compiles for half a minute: the soak runs it"]
 fn a_program_of_another_workspace_embeds_the_server() {
     let clap = "clap = { version = \"4\", features = [\"derive\"] }";
     builds("embedding", PROGRAM, "identity", clap);

@@ -212,7 +212,7 @@ async fn attack(server: &TestServer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn seven_networks_keep_out_no_known_browser_and_no_organization_that_they_do_not_attack() {
-    const TRIES: usize = 20;
+    const TRIES: usize = 10;
     const AT_ONCE: usize = 2;
     let server = TestServer::start_with(|settings| settings.hash_threads = Some(2), |_| {}).await;
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
@@ -256,6 +256,6 @@ async fn seven_networks_keep_out_no_known_browser_and_no_organization_that_they_
     };
     println!("known browsers: {known_in} of {TRIES}; new ones elsewhere: {new_in} of {TRIES}");
     assert_eq!(known_in, TRIES, "known browsers");
-    assert!(new_in >= 18, "{new_in} of {TRIES} new browsers");
+    assert!(new_in >= 9, "{new_in} of {TRIES} new browsers");
     server.stop().await;
 }
