@@ -470,7 +470,9 @@ class Renewal {
 }
 // The connection to the server: one stream for all subscriptions, opened again when it ends; long polls where a proxy
 // does not let streams through.
-const TIMING = { heartbeat: 15_000, silence: 5_000, polling: 300_000, token: 30_000 };
+const TIMING = { heartbeat: 15_000, silence: 5_000, polling: 300_000, token: 30_000, call: 30_000 };
+/** No other subscriptions would be accepted: the method, the time, the host. */
+const ABOUT_THE_REQUEST = [405, 408, 421];
 /** A stream that ends sooner, without a `bye`, is short. */
 const SHORT_MS = 1_000;
 /** So many short or silent streams in a row: something in between does not let streams through. */
@@ -514,7 +516,7 @@ class Connection {
         if (this.#syncs || this.#closed)
             return;
         this.#syncs = true;
-        setTimeout(() => {
+        soon(() => {
             this.#syncs = false;
             if (this.#closed)
                 return;
@@ -566,7 +568,7 @@ class Connection {
             if (end.why === 'again' || end.why === 'polled')
                 continue;
             // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
-            const isWelcome = end.why === 'bye' && attempt === 0 && lasted >= STEADY_MS;
+            const isWelcome = end.why === 'bye' && attempt === 0 && (lasted >= STEADY_MS || this.#isPolling);
             const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pause(attempt, end.pauseMs);
             attempt += 1;
             if (this.#closed || this.#subscriber.subscriptions().length === 0)
@@ -610,8 +612,8 @@ class Connection {
             }
         }
         catch (error) {
-            if (!abort.signal.aborted)
-                return isOpen ? { why: 'closed' } : this.#refused(error, choice);
+            if (!isOpen && !abort.signal.aborted)
+                return this.#refused(error, choice);
         }
         finally {
             watchdog.stop();
@@ -677,7 +679,9 @@ class Connection {
         finally {
             watchdog.stop();
         }
-        // An answer at once without news (a server that stops) must not become a fast loop.
+        if (pauseMs > 0)
+            return { why: 'bye', pauseMs };
+        // An answer at once without news must not become a fast loop.
         return hasNews || performance.now() - started >= SHORT_MS ? { why: 'polled' } : { why: 'failed', pauseMs };
     }
     #choose(wanted) {
@@ -716,14 +720,15 @@ class Connection {
         this.#subscriber.refused(error, refused.map(({ key }) => key));
         return true;
     }
-    #failed(error) {
+    /** A request of the stream failed, or only one for the subscriptions with these keys: the others go on. */
+    #failed(error, keys) {
         if (error instanceof TokenError)
-            this.#subscriber.refused(tokenFailed(error.cause));
+            this.#subscriber.failed(tokenFailed(error.cause), keys);
         if (!(error instanceof ProblemError))
             return { why: 'failed' };
         // A limit stays until the application does something about it.
         if (!error.isPassing || error.status === 429)
-            this.#subscriber.refused(error);
+            this.#subscriber.failed(error, keys);
         return { why: 'failed', pauseMs: (error.retryAfter ?? 0) * 1000 };
     }
     #handle(event) {
@@ -780,7 +785,8 @@ class Connection {
                         pauseMs = pause(0);
                 }
                 else {
-                    pauseMs = pause(failures, this.#failed(error).pauseMs);
+                    const end = this.#failed(error, tried.map(({ key }) => key));
+                    pauseMs = pause(failures, end.pauseMs);
                     failures += 1;
                 }
             }
@@ -825,6 +831,13 @@ class Connection {
         return token;
     }
 }
+/** Ends the present turn of the event loop first. The timers of a hidden tab, which may lead others, fire once a second. */
+function soon(run) {
+    if (typeof document !== 'undefined' && document.hidden)
+        queueMicrotask(run);
+    else
+        setTimeout(run);
+}
 /** The watchdog of a request. The time of the token source, which has a limit of its own, does not count as silence. */
 function watchedBy(watchdog, silence) {
     return { onSend: () => watchdog.set(silence), onRenew: () => watchdog.stop() };
@@ -833,7 +846,7 @@ function watchedBy(watchdog, silence) {
 function isAboutSubscriptions(error) {
     if (!(error instanceof ProblemError) || NEEDS_STREAM.includes(error.status))
         return false;
-    return error.status >= 400 && error.status < 500 && error.status !== 408;
+    return error.status >= 400 && error.status < 500 && !ABOUT_THE_REQUEST.includes(error.status);
 }
 /** The subscription with a digest that no result has, so that the server sends the whole value at once. */
 function anew(subscription) {
@@ -886,7 +899,7 @@ function after(state, event, version, frame) {
         case 'value':
             return { version, settled: frame.settled, digest: frame.digest, value: frame.value, hasValue: true };
         case 'same':
-            return { ...state, version: version ?? state.version, settled: undefined };
+            return { ...state, version: version ?? state.version, settled: frame.settled };
         case 'error':
             return { version: version ?? state.version, digest: frame.digest, hasValue: false, problem: problemOf(frame) };
         case 'rows': {
@@ -1094,12 +1107,15 @@ class Feed {
             entry.timer = setTimeout(() => this.#subscribe(entry), ms);
         }
     }
-    refused(error, keys) {
+    failed(error, keys) {
         for (const entry of this.#entries.values()) {
             if (!keys || keys.includes(entry.key))
                 this.#sink.refused(entry.wanted.id, error);
         }
-        const parked = (keys ?? []).flatMap((key) => this.#byKey.get(key) ?? []);
+    }
+    refused(error, keys) {
+        this.failed(error, keys);
+        const parked = keys.flatMap((key) => this.#byKey.get(key) ?? []);
         for (const entry of parked)
             Object.assign(entry, { isParked: true, refusal: error.status });
         // They are asked for together, so that many cost as many requests as one.
@@ -1159,6 +1175,8 @@ class Subscriptions {
             topic.report(callerChanged());
         if (this.#topics.size > 0)
             this.connect();
+        else
+            this.status('idle');
     }
     close() {
         for (const topic of this.#topics.values())
@@ -1755,6 +1773,8 @@ class SharedSource {
     }
 }
 // The client: calls, live queries and optimistic changes, typed by the back end's `Api`.
+/** Why a call ends to which no answer comes. */
+const SILENT = 'silent';
 /** So often `call` repeats a mutation with an idempotency key. */
 const REPEATS = 3;
 /** It does not repeat where the server asks for a longer pause, in seconds. */
@@ -1858,12 +1878,11 @@ class Client {
             headers['Sarsen-Version'] = this.#version;
         const signal = options.signal ?? new AbortController().signal;
         // One object for all attempts: they are of one caller.
-        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers, signal };
+        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers };
         let last;
         for (let attempt = 0;; attempt += 1) {
             try {
-                const response = await this.#http.send(request);
-                const answer = (await bodyOf(response, signal));
+                const answer = await this.#attempt(request, signal);
                 if (replaces(answer.version, this.#version))
                     this.#version = answer.version;
                 return answer;
@@ -1883,6 +1902,29 @@ class Client {
                 if (!(await sleep(pause(attempt, retryAfter * 1000), signal)))
                     throw signal.reason;
             }
+        }
+    }
+    /** Sends a call once. An answer that does not come is a connection that failed. */
+    async #attempt(request, signal) {
+        const abort = new AbortController();
+        const stop = () => abort.abort(signal.reason);
+        const watchdog = new Watchdog(() => abort.abort(SILENT));
+        if (signal.aborted)
+            stop();
+        signal.addEventListener('abort', stop, { once: true });
+        try {
+            Object.assign(request, { signal: abort.signal, ...watchedBy(watchdog, this.#timing.call) });
+            const response = await this.#http.send(request);
+            return (await bodyOf(response, abort.signal));
+        }
+        catch (error) {
+            if (abort.signal.reason !== SILENT)
+                throw error;
+            throw new ConnectionError(new Error(`No answer came within ${this.#timing.call} ms.`));
+        }
+        finally {
+            watchdog.stop();
+            signal.removeEventListener('abort', stop);
         }
     }
     /** Makes the source of live queries, for the present caller. */

@@ -1,14 +1,18 @@
 // The client: calls, live queries and optimistic changes, typed by the back end's `Api`.
 
 import { pause, sleep } from './backoff.js';
-import { TIMING, type Status, type Timing } from './connection.js';
+import { TIMING, type Status, type Timing, watchedBy } from './connection.js';
 import { Feed, type Source } from './feed.js';
 import { Http, type Request, TokenError } from './http.js';
 import { ConnectionError, ProblemError, tokenFailed } from './problem.js';
 import { type AppliedLayer, type Info, Subscriptions } from './subscriptions.js';
 import { canShare, SharedSource } from './tabs.js';
+import { Watchdog } from './timers.js';
 import { Tokens, type TokenSource } from './tokens.js';
 import { replaces } from './version.js';
+
+/** Why a call ends to which no answer comes. */
+const SILENT = 'silent';
 
 interface Described {
   args: any;
@@ -183,12 +187,11 @@ export class Client<A extends ApiShape = AnyApi> {
     if (this.#version) headers['Sarsen-Version'] = this.#version;
     const signal = options.signal ?? new AbortController().signal;
     // One object for all attempts: they are of one caller.
-    const request: Request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers, signal };
+    const request: Request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers };
     let last: unknown;
     for (let attempt = 0; ; attempt += 1) {
       try {
-        const response = await this.#http.send(request);
-        const answer = (await bodyOf(response, signal)) as Answer<V>;
+        const answer = await this.#attempt<V>(request, signal);
         if (replaces(answer.version, this.#version)) this.#version = answer.version;
         return answer;
       } catch (error) {
@@ -201,6 +204,26 @@ export class Client<A extends ApiShape = AnyApi> {
         if (retryAfter > RETRY_AFTER_MAX) throw error;
         if (!(await sleep(pause(attempt, retryAfter * 1000), signal))) throw signal.reason;
       }
+    }
+  }
+
+  /** Sends a call once. An answer that does not come is a connection that failed. */
+  async #attempt<V>(request: Request, signal: AbortSignal): Promise<Answer<V>> {
+    const abort = new AbortController();
+    const stop = () => abort.abort(signal.reason);
+    const watchdog = new Watchdog(() => abort.abort(SILENT));
+    if (signal.aborted) stop();
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      Object.assign(request, { signal: abort.signal, ...watchedBy(watchdog, this.#timing.call) });
+      const response = await this.#http.send(request);
+      return (await bodyOf(response, abort.signal)) as Answer<V>;
+    } catch (error) {
+      if (abort.signal.reason !== SILENT) throw error;
+      throw new ConnectionError(new Error(`No answer came within ${this.#timing.call} ms.`));
+    } finally {
+      watchdog.stop();
+      signal.removeEventListener('abort', stop);
     }
   }
 

@@ -18,9 +18,11 @@ export interface Timing {
   polling: number;
   /** A token source that takes longer has failed. */
   token: number;
+  /** A call whose answer takes longer has failed. */
+  call: number;
 }
 
-export const TIMING: Timing = { heartbeat: 15_000, silence: 5_000, polling: 300_000, token: 30_000 };
+export const TIMING: Timing = { heartbeat: 15_000, silence: 5_000, polling: 300_000, token: 30_000, call: 30_000 };
 
 /** `waiting`: for the next attempt, after a failure. `idle`: there are no subscriptions. */
 export type Status = 'idle' | 'connecting' | 'live' | 'polling' | 'waiting';
@@ -42,14 +44,15 @@ export interface Subscriber {
    */
   subscriptions(isPoll?: boolean): Subscription[];
   frame(event: string, version: string | undefined, frame: Frame): void;
-  /**
-   * The server refused the stream, or only the subscriptions with these keys. A retry of the stream follows; those
-   * subscriptions are left out until `sync`.
-   */
-  refused(error: ProblemError, keys?: string[]): void;
+  /** The server refused the subscriptions with these keys, which are left out until `sync`. */
+  refused(error: ProblemError, keys: string[]): void;
+  /** A request failed, of the stream or of the subscriptions with these keys alone. A retry follows. */
+  failed(error: ProblemError, keys?: string[]): void;
   status(status: Status): void;
 }
 
+/** No other subscriptions would be accepted: the method, the time, the host. */
+const ABOUT_THE_REQUEST = [405, 408, 421];
 /** A stream that ends sooner, without a `bye`, is short. */
 const SHORT_MS = 1_000;
 /** So many short or silent streams in a row: something in between does not let streams through. */
@@ -117,7 +120,7 @@ export class Connection {
   sync(): void {
     if (this.#syncs || this.#closed) return;
     this.#syncs = true;
-    setTimeout(() => {
+    soon(() => {
       this.#syncs = false;
       if (this.#closed) return;
       if (!this.#running) void this.#run();
@@ -160,7 +163,7 @@ export class Connection {
       if (end.why === 'polled' || end.why === 'refused' || lasted >= STEADY_MS) attempt = 0;
       if (end.why === 'again' || end.why === 'polled') continue;
       // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
-      const isWelcome = end.why === 'bye' && attempt === 0 && lasted >= STEADY_MS;
+      const isWelcome = end.why === 'bye' && attempt === 0 && (lasted >= STEADY_MS || this.#isPolling);
       const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pause(attempt, end.pauseMs);
       attempt += 1;
       if (this.#closed || this.#subscriber.subscriptions().length === 0) break;
@@ -199,7 +202,7 @@ export class Connection {
         else this.#handle(event);
       }
     } catch (error) {
-      if (!abort.signal.aborted) return isOpen ? { why: 'closed' } : this.#refused(error, choice);
+      if (!isOpen && !abort.signal.aborted) return this.#refused(error, choice);
     } finally {
       watchdog.stop();
       this.#watchdog = undefined;
@@ -255,7 +258,8 @@ export class Connection {
     } finally {
       watchdog.stop();
     }
-    // An answer at once without news (a server that stops) must not become a fast loop.
+    if (pauseMs > 0) return { why: 'bye', pauseMs };
+    // An answer at once without news must not become a fast loop.
     return hasNews || performance.now() - started >= SHORT_MS ? { why: 'polled' } : { why: 'failed', pauseMs };
   }
 
@@ -295,11 +299,12 @@ export class Connection {
     return true;
   }
 
-  #failed(error: unknown): End {
-    if (error instanceof TokenError) this.#subscriber.refused(tokenFailed(error.cause));
+  /** A request of the stream failed, or only one for the subscriptions with these keys: the others go on. */
+  #failed(error: unknown, keys?: string[]): End {
+    if (error instanceof TokenError) this.#subscriber.failed(tokenFailed(error.cause), keys);
     if (!(error instanceof ProblemError)) return { why: 'failed' };
     // A limit stays until the application does something about it.
-    if (!error.isPassing || error.status === 429) this.#subscriber.refused(error);
+    if (!error.isPassing || error.status === 429) this.#subscriber.failed(error, keys);
     return { why: 'failed', pauseMs: (error.retryAfter ?? 0) * 1000 };
   }
 
@@ -346,7 +351,8 @@ export class Connection {
         if (isAboutSubscriptions(error) && tried.length > 0) {
           if (this.#divide(error, choice)) pauseMs = pause(0);
         } else {
-          pauseMs = pause(failures, this.#failed(error).pauseMs);
+          const end = this.#failed(error, tried.map(({ key }) => key));
+          pauseMs = pause(failures, end.pauseMs);
           failures += 1;
         }
       }
@@ -389,15 +395,21 @@ export class Connection {
   }
 }
 
+/** Ends the present turn of the event loop first. The timers of a hidden tab, which may lead others, fire once a second. */
+function soon(run: () => void): void {
+  if (typeof document !== 'undefined' && document.hidden) queueMicrotask(run);
+  else setTimeout(run);
+}
+
 /** The watchdog of a request. The time of the token source, which has a limit of its own, does not count as silence. */
-function watchedBy(watchdog: Watchdog, silence: number): Pick<Request, 'onSend' | 'onRenew'> {
+export function watchedBy(watchdog: Watchdog, silence: number): Pick<Request, 'onSend' | 'onRenew'> {
   return { onSend: () => watchdog.set(silence), onRenew: () => watchdog.stop() };
 }
 
 /** Whether a request was refused for the subscriptions in it, so that others may be accepted. */
 function isAboutSubscriptions(error: unknown): error is ProblemError {
   if (!(error instanceof ProblemError) || NEEDS_STREAM.includes(error.status)) return false;
-  return error.status >= 400 && error.status < 500 && error.status !== 408;
+  return error.status >= 400 && error.status < 500 && !ABOUT_THE_REQUEST.includes(error.status);
 }
 
 /** The subscription with a digest that no result has, so that the server sends the whole value at once. */

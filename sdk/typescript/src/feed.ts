@@ -157,11 +157,15 @@ export class Feed implements Source, Subscriber {
     }
   }
 
-  refused(error: ProblemError, keys?: string[]): void {
+  failed(error: ProblemError, keys?: string[]): void {
     for (const entry of this.#entries.values()) {
       if (!keys || keys.includes(entry.key)) this.#sink.refused(entry.wanted.id, error);
     }
-    const parked = (keys ?? []).flatMap((key) => this.#byKey.get(key) ?? []);
+  }
+
+  refused(error: ProblemError, keys: string[]): void {
+    this.failed(error, keys);
+    const parked = keys.flatMap((key) => this.#byKey.get(key) ?? []);
     for (const entry of parked) Object.assign(entry, { isParked: true, refusal: error.status });
     // They are asked for together, so that many cost as many requests as one.
     const attempts = Math.max(0, ...parked.map((entry) => entry.attempts));

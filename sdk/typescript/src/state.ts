@@ -46,7 +46,7 @@ export function after(state: State, event: string, version: string | undefined, 
     case 'value':
       return { version, settled: frame.settled, digest: frame.digest, value: frame.value, hasValue: true };
     case 'same':
-      return { ...state, version: version ?? state.version, settled: undefined };
+      return { ...state, version: version ?? state.version, settled: frame.settled };
     case 'error':
       return { version: version ?? state.version, digest: frame.digest, hasValue: false, problem: problemOf(frame) };
     case 'rows': {

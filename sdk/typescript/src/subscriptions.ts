@@ -74,6 +74,7 @@ export class Subscriptions implements Sink {
     // Not kept as a problem: a listener that comes later has nothing of that caller.
     for (const topic of shown) topic.report(callerChanged());
     if (this.#topics.size > 0) this.connect();
+    else this.status('idle');
   }
 
   close(): void {

@@ -164,12 +164,14 @@ test('a token source that fails once does not end the stream', async (t) => {
     return 'token';
   };
   const client = newClient(t, server, { token });
-  watch(client, 'one', {});
+  const one = watch(client, 'one', {});
   await server.until(() => server.streams.length === 1);
   failures = 1;
-  watch(client, 'two', {});
+  const two = watch(client, 'two', {});
+  assert.equal((await two.next()).code, 'token_failed');
   await server.until(() => server.streams[0].keyOf('two'));
   assert.ok(server.streams[0].isOpen && server.streams.length === 1);
+  assert.deepEqual(one.errors, [], 'nothing happened to it');
 });
 
 test('a change without an answer is sent again', async (t) => {

@@ -60,6 +60,45 @@ test('an answer that is cut or is not JSON is no answer, and is asked for again 
   }
 });
 
+test('a call to which no answer comes fails, and with a key it is sent again', async (t) => {
+  const server = await startServer(t);
+  server.rpc.add = (request, response) => {
+    if (server.requests.length > 1) answers(1, 1)(request, response);
+  };
+  const client = newClient(t, server, { timing: { call: 300 } });
+  assert.equal((await client.call('add', {}, { idempotencyKey: 'k' })).value, 1);
+  assert.equal(server.requests.length, 2);
+  server.rpc.add = () => {};
+  await assert.rejects(client.call('add', {}), { name: 'ConnectionError' });
+  const reason = new Error('not any more');
+  await assert.rejects(client.call('add', {}, { signal: AbortSignal.abort(reason) }), reason);
+});
+
+test('a stream that breaks after its bye is opened again after the pause of the bye', async (t) => {
+  const server = await startServer(t);
+  const opened = [];
+  server.onStream = (stream) => {
+    opened.push(performance.now());
+    stream.hello();
+    if (opened.length > 1) return;
+    stream.write('event: bye\nretry: 1500\ndata: {}\n\n');
+    // Not the end of a body, but of the connection.
+    setTimeout(() => stream.response.destroy(), 50);
+  };
+  watch(newClient(t, server), 'q', {});
+  await server.until(() => opened.length === 2);
+  assert.ok(opened[1] - opened[0] > 700, `${opened[1] - opened[0]} ms`);
+});
+
+test('a host that the server does not know is no fault of single subscriptions', async (t) => {
+  const server = await startServer(t);
+  server.refuse = () => [421, { code: 'unknown_host' }];
+  const client = newClient(t, server);
+  const seen = ['one', 'two', 'three'].map((query) => watch(client, query, {}));
+  for (const one of seen) assert.equal((await one.next()).code, 'unknown_host');
+  assert.ok(server.requests.every(({ body }) => body.subscriptions.length === 3));
+});
+
 test('a mutation is not sent again where the server asks for a long pause, and an abort ends the pause', async (t) => {
   const server = await startServer(t);
   let after = '3600';

@@ -143,3 +143,18 @@ test('a stream that is overdue is opened again as soon as the user looks', async
   await server.until(() => server.streams.length === 2);
   assert.equal(server.streams[1].opening.body.subscriptions[0].have, `${version(1)}/d1`);
 });
+
+test('a client that polls comes back after the pause of a bye, also one with an answer', async (t) => {
+  const server = await polled(t);
+  const asked = [];
+  server.onPoll = (request, response) => {
+    asked.push(performance.now());
+    if (asked.length > 1) return;
+    response.write(`event: same\nid: ${version(1)}\ndata: {"keys":["x"]}\n\n`);
+    // The server has held it for a while.
+    setTimeout(() => response.end('event: bye\nretry: 1500\ndata: {}\n\n'), 1100);
+  };
+  watch(newClient(t, server), 'q', {});
+  await server.until(() => asked.length === 2);
+  assert.ok(asked[1] - asked[0] > 1100 + 700, `${asked[1] - asked[0]} ms`);
+});

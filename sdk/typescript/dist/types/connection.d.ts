@@ -1,6 +1,7 @@
-import { type Http } from './http.js';
+import { type Http, type Request } from './http.js';
 import { ProblemError } from './problem.js';
 import type { Frame } from './state.js';
+import { Watchdog } from './timers.js';
 /** Times in milliseconds. */
 export interface Timing {
     /** The server sends something at least this often. */
@@ -11,6 +12,8 @@ export interface Timing {
     polling: number;
     /** A token source that takes longer has failed. */
     token: number;
+    /** A call whose answer takes longer has failed. */
+    call: number;
 }
 export declare const TIMING: Timing;
 /** `waiting`: for the next attempt, after a failure. `idle`: there are no subscriptions. */
@@ -31,11 +34,10 @@ export interface Subscriber {
      */
     subscriptions(isPoll?: boolean): Subscription[];
     frame(event: string, version: string | undefined, frame: Frame): void;
-    /**
-     * The server refused the stream, or only the subscriptions with these keys. A retry of the stream follows; those
-     * subscriptions are left out until `sync`.
-     */
-    refused(error: ProblemError, keys?: string[]): void;
+    /** The server refused the subscriptions with these keys, which are left out until `sync`. */
+    refused(error: ProblemError, keys: string[]): void;
+    /** A request failed, of the stream or of the subscriptions with these keys alone. A retry follows. */
+    failed(error: ProblemError, keys?: string[]): void;
     status(status: Status): void;
 }
 export declare class Connection {
@@ -47,3 +49,5 @@ export declare class Connection {
     hurry(): void;
     close(): void;
 }
+/** The watchdog of a request. The time of the token source, which has a limit of its own, does not count as silence. */
+export declare function watchedBy(watchdog: Watchdog, silence: number): Pick<Request, 'onSend' | 'onRenew'>;

@@ -27,6 +27,7 @@ export declare class Feed implements Source, Subscriber {
     close(): void;
     subscriptions(isPoll?: boolean): Subscription[];
     frame(event: string, version: string | undefined, frame: Frame): void;
-    refused(error: ProblemError, keys?: string[]): void;
+    failed(error: ProblemError, keys?: string[]): void;
+    refused(error: ProblemError, keys: string[]): void;
     status(status: Status): void;
 }
