@@ -3,7 +3,8 @@
 //! It undoes the fault and ends on a signal, or when its standard input closes. That is a pipe of the benchmark, so the
 //! fault also ends when the benchmark is killed.
 
-use sarsen::server_process::{self, Signals};
+use sarsen::server::Signals;
+use sarsen::server_process;
 use sarsen::{Error, Result, output};
 use server::fault_injection;
 use tokio::sync::oneshot;
@@ -34,7 +35,7 @@ struct Server {
 pub fn run(args: &Args) -> Result<()> {
     let failed = |error: server::StoreError| Error::failed(error.to_string());
     let runtime = server_process::runtime()?;
-    let signals = runtime.block_on(async { Signals::listen() })?;
+    let signals = runtime.block_on(async { server_process::signals() })?;
     let fault = match &args.fault {
         Fault::HoldTransaction(server) => fault_injection::hold_transaction(&server.database),
         Fault::PauseReplay(server) => fault_injection::pause_replay(&server.database),

@@ -1,7 +1,7 @@
 //! `sarsen-bench-tools instance`: one more server on the database of a demo that runs.
 
 use sarsen::program::Context;
-use sarsen::server_process::{self, Signals};
+use sarsen::server_process;
 use sarsen::{Error, LogFormat, Result, logs, output, parse_database};
 use server::{App, Bound, Limits, SecretKey, Settings, Tls};
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ fn tls(args: &Args) -> Result<Option<Tls>> {
 }
 
 async fn serve(app: App, bound: Bound, limits: Limits) -> Result<()> {
-    let signals = Signals::listen()?;
+    let signals = server_process::signals()?;
     let prepared = server::first_start::prepare(&app).await;
     prepared.map_err(|error| Error::failed(format!("the database cannot be used: {error}")))?;
     let running = server_process::start(app, bound, limits).await?;

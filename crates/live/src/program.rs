@@ -6,6 +6,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use tracing_appender::non_blocking::NonBlockingBuilder;
+use web::Signals;
 use web::host::is_name;
 
 /// Lines of the log that may wait for stderr; more are dropped.
@@ -106,8 +107,10 @@ impl Program {
             return (command.run)(settings).await.map_err(|problem| Error::Command(words(problem)));
         }
         let running = serve(complete(app)?, settings).await?;
+        // A script may stop the program as soon as it has read the line.
+        let signals = Signals::listen();
         print(&format!("{} answers at http://{}", self.name, running.address));
-        running.until_signal().await;
+        running.until(signals).await;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use store::{CACHE_MEMORY, Options, Store, Time};
 use tokio::sync::watch;
 use web::host::Hosts;
-use web::{Bound, Cidr, RequestLog, RequestLogFormat};
+use web::{Bound, Cidr, RequestLog, RequestLogFormat, Signals};
 
 /// Where and how an app is served.
 #[derive(Clone)]
@@ -123,21 +123,25 @@ impl Running {
         self.server.stop().await;
     }
 
-    /// Serves until the process gets SIGTERM or SIGINT, then stops.
+    /// Serves until the process gets SIGTERM or SIGINT, then stops. A second signal ends the process at once.
     pub async fn until_signal(self) {
-        let term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-        match term {
-            Ok(mut term) => {
-                tokio::select! {
-                    _ = term.recv() => {}
-                    _ = tokio::signal::ctrl_c() => {}
+        self.until(Signals::listen()).await;
+    }
+
+    /// The same for signals that are listened to already.
+    pub(crate) async fn until(self, signals: std::io::Result<Signals>) {
+        match signals {
+            Ok(mut signals) => {
+                if !signals.stopped_by(self.stop()).await {
+                    eprintln!("stopped at once; the next start recovers the database");
+                    std::process::exit(1);
                 }
             }
-            Err(_) => {
-                let _ = tokio::signal::ctrl_c().await;
+            Err(error) => {
+                tracing::error!(%error, "cannot listen to signals, which end the process without a clean stop");
+                std::future::pending().await
             }
         }
-        self.stop().await;
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use rustix::fs::{Access, Mode};
 use server::look::look;
 use server::{
-    App, Bound, Limits, Running, SecretKey, Settings, Store, StoreError, StoreOptions, SystemClock,
+    App, Bound, Limits, Running, SecretKey, Settings, Signals, Store, StoreError, StoreOptions, SystemClock,
     SystemRandom,
 };
 use std::io::ErrorKind;
@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A database that takes longer than this to open is mentioned.
 const OPENS_SLOWLY: Duration = Duration::from_secs(1);
@@ -164,39 +163,15 @@ impl From<ListenError> for Error {
     }
 }
 
-/// SIGTERM and SIGINT.
-pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// Catches the signals from now on; before, they end the process.
-    pub fn listen() -> Result<Signals> {
-        let failed = Error::io("cannot listen to signals");
-        let both = signal(SignalKind::terminate())
-            .and_then(|terminate| Ok(Signals { terminate, interrupt: signal(SignalKind::interrupt())? }));
-        both.map_err(failed)
-    }
-
-    /// Waits for a signal.
-    pub async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
+/// Catches SIGTERM and SIGINT from now on; before, they end the process.
+pub fn signals() -> Result<Signals> {
+    Signals::listen().map_err(Error::io("cannot listen to signals"))
 }
 
 /// Serves until the first signal, then shuts down gracefully. A second signal ends the process at once.
 pub async fn until_stopped(running: Running, mut signals: Signals) {
-    signals.next().await;
-    tracing::info!("stopping; a second signal stops at once");
-    tokio::select! {
-        () = running.stop() => tracing::info!("stopped"),
-        () = signals.next() => {
-            eprintln!("sarsen: stopped at once; the next start recovers the database");
-            std::process::exit(1);
-        }
+    if !signals.stopped_by(running.stop()).await {
+        eprintln!("sarsen: stopped at once; the next start recovers the database");
+        std::process::exit(1);
     }
 }

@@ -27,6 +27,7 @@
 //!   `json_size.rs`: how much JSON they may have. `keyed_writes.rs`: writes with an `Idempotency-Key` of each caller.
 //! - `panics.rs`: a panic as an error. `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know
 //!   of the request. `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
+//! - `signals.rs`: the signals that stop a server.
 
 pub mod address_sources;
 pub mod body;
@@ -51,6 +52,7 @@ mod preface;
 pub mod request_id;
 pub mod request_log;
 mod service;
+mod signals;
 mod tls;
 mod watched_stream;
 
@@ -60,5 +62,6 @@ pub use keyed_writes::KeyedWrites;
 pub use listener::{Bound, Limits, Running, serve, serve_on};
 pub use request_log::{RequestLog, RequestLogFormat};
 pub use service::{ConnectionCounts, Service};
+pub use signals::Signals;
 pub use tls::{Tls, TlsError};
 pub use watched_stream::Pace;

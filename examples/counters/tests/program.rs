@@ -1,7 +1,7 @@
 //! The program itself: its types and its output. Without these tests, which run the program, the tests of the workspace would not
 //! build it, and those of the page need it.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -72,4 +72,37 @@ fn a_program_goes_on_when_its_output_cannot_be_written() {
         body.len()
     );
     assert_eq!(status(&address, &register).as_deref(), Some("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_second_signal_ends_the_program_at_once() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("signals");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_counters"));
+    program.args(["--listen", "127.0.0.1:0"]).current_dir(&folder);
+    let mut running =
+        Running(program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("counters starts"));
+    let out = BufReader::new(running.0.stdout.take().expect("a pipe")).lines().next();
+    let said = out.expect("a line").expect("reads");
+    let address = said.strip_prefix("counters answers at http://").expect("its address");
+    let mut log = BufReader::new(running.0.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let signal = |running: &Running| {
+        let mut kill = Command::new("kill");
+        assert!(kill.args(["-TERM", &running.0.id().to_string()]).status().expect("kill runs").success());
+    };
+    // A request whose body does not come: a clean stop waits for it.
+    let mut socket = TcpStream::connect(address).expect("it listens");
+    let head =
+        "POST /rpc/register HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n";
+    socket.write_all(head.as_bytes()).expect("it reads");
+    let mut answer = [0; 12];
+    socket.read_exact(&mut answer).expect("it wants the body");
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    signal(&running);
+    assert!(log.any(|line| line.contains("a second signal stops at once")));
+    assert_eq!(running.0.try_wait().expect("looks"), None, "it waits for the body");
+    signal(&running);
+    assert_eq!(running.0.wait().expect("ends").code(), Some(1));
+    assert!(log.any(|line| line.contains("the next start recovers the database")));
 }

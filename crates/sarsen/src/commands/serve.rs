@@ -5,7 +5,7 @@ use crate::config::{self, Config, Flags, SECRET_KEY_VARIABLE};
 use crate::control::{self, Answer, ControlSocket, Request};
 use crate::error::{Error, Result};
 use crate::program::Context;
-use crate::server_process::{self, Signals};
+use crate::server_process;
 use crate::tls::Certificate;
 use crate::{files, logs, output};
 use server::{App, Bound, Limits, SecretKey};
@@ -71,7 +71,7 @@ async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Cert
         tls: certificate.as_ref().map(Certificate::tls),
         ..Limits::default()
     };
-    let signals = Signals::listen()?;
+    let signals = server_process::signals()?;
     let running = server_process::start(app.clone(), bound, limits).await?;
     let follows = certificate.map(|certificate| tokio::spawn(certificate.follow()));
     serve_commands(config, &app);

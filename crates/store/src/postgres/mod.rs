@@ -152,6 +152,12 @@ fn prepare_schema(connection: &mut Connection, schema: Schema) -> Result<(PgSnap
     statements.into_iter().try_for_each(|statement| connection.batch(statement))?;
     let (snapshot, history) = change_log::prepare(connection)?;
     let cluster = cluster::of(connection)?;
+    let fsync = connection.first_row("SHOW fsync")?;
+    if fsync.is_some_and(|row| row.get(0) == Some("off")) {
+        tracing::warn!(
+            "the database has fsync = off: what was acknowledged is lost when its machine crashes; set it to on"
+        );
+    }
     connection.commit()?;
     Ok((snapshot, history.epoch(cluster.as_deref())))
 }

@@ -9,7 +9,7 @@ mod summary;
 use crate::config::{Database, LogFormat};
 use crate::error::{Error, Result};
 use crate::program::Context;
-use crate::server_process::{self, Signals};
+use crate::server_process;
 use crate::{logs, output};
 use data_dir::DataDir;
 use ports::{Candidates, Ports};
@@ -81,7 +81,7 @@ async fn serve(
     candidates: Candidates<'_>,
     request_log: Option<RequestLogFormat>,
 ) -> Result<()> {
-    let signals = Signals::listen()?;
+    let signals = server_process::signals()?;
     let (running, issuer, credentials) = start(folder, store, bound, candidates, request_log).await?;
     let summary = summary::Summary { issuer: &issuer, credentials: &credentials, folder: folder.path() };
     if args.json {
