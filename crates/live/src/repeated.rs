@@ -79,7 +79,8 @@ impl Turn {
         }
         match &is_moved {
             Ok(_) => (self.until, self.perhaps) = (to, None),
-            Err(_) => self.perhaps = Some(to),
+            Err(store::Error::OutcomeUnknown) => self.perhaps = Some(to),
+            Err(_) => {}
         }
         is_moved
     }
@@ -122,7 +123,13 @@ async fn work(context: &Context, every: &Every, mut turn: Turn) {
                         return;
                     }
                     // The database may answer before the time has passed.
-                    Err(error) => tracing::warn!(%error, work = name, "a turn of repeated work cannot be kept"),
+                    Err(error) => {
+                        tracing::warn!(%error, work = name, "a turn of repeated work cannot be kept");
+                        if context.now() + LEASE / 6 >= turn.until {
+                            tracing::warn!(work = name, "another instance may begin this turn of repeated work; it ends here");
+                            return;
+                        }
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{Key, Snapshot, Sql, Time, Tx, args, sql};
 use tokio::sync::{Notify, watch};
 
@@ -30,6 +30,10 @@ static DUE: Sql = sql("SELECT due_ms, id, args, attempts FROM live_tasks
      WHERE due_ms <= ?1 AND name = ?2 ORDER BY due_ms, id LIMIT 16");
 static MOVE: Sql =
     sql("UPDATE live_tasks SET due_ms = ?4, attempts = ?5 WHERE name = ?1 AND due_ms = ?2 AND id = ?3");
+/// Of repeated tasks, which may have been moved by a clock that was wrong.
+static TOO_LATE: Sql = sql(
+    "SELECT due_ms, id, args, attempts FROM live_tasks WHERE due_ms > ?1 AND name = ?2 AND attempts > 0 LIMIT 16",
+);
 static DONE: Sql = sql("DELETE FROM live_tasks WHERE name = ?1 AND due_ms = ?2 AND id = ?3");
 /// How long an instance has for a task before another one may take it.
 const LEASE: Duration = Duration::from_secs(60);
@@ -37,6 +41,8 @@ const LEASE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(1);
 pub(crate) const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
+/// How far the clocks of two instances may be apart.
+const SKEW_MAX: Duration = Duration::from_secs(30);
 
 /// Work that a command can plan with [`later`].
 pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -87,16 +93,21 @@ pub fn later<T: Task>(tx: &mut Tx<'_>, given: &Given, at: Time, task: &T) -> Res
     Ok(())
 }
 
+/// Of one row that is not there: a change of a whole table is held against everything that is watched.
 fn planned() -> Key {
-    Key::table("live_tasks")
+    Key::row("live_tasks", "planned", "any")
 }
 
 /// Runs tasks until the server stops.
 pub(crate) async fn run(context: Context, mut stopped: watch::Receiver<bool>) {
     warn_of_unknown(&context).await;
     let planned_now = Arc::new(Notify::new());
-    let mut watching = None;
+    let (mut watching, mut corrected) = (None, None::<Instant>);
     while !*stopped.borrow() {
+        if corrected.is_none_or(|at| at.elapsed() > RETRY_MAX) {
+            corrected = Some(Instant::now());
+            correct(&context).await;
+        }
         if watching.is_none() {
             let (seen, notify) = (context.store().position(), planned_now.clone());
             watching = context.store().watch(&[planned()], seen, move || notify.notify_one());
@@ -156,13 +167,40 @@ async fn run_due(context: &Context) -> Result<bool, Problem> {
 }
 
 async fn read_due(context: &Context, name: &'static str) -> Result<Vec<Planned>, store::Error> {
-    let now = context.now();
+    read_tasks(context, &DUE, context.now(), name).await
+}
+
+async fn read_tasks(
+    context: &Context,
+    which: &'static Sql,
+    than: Time,
+    name: &'static str,
+) -> Result<Vec<Planned>, store::Error> {
     let read = move |snapshot: &mut Snapshot<'_>| {
-        snapshot.all(&DUE, args![now, name], |row| {
+        snapshot.all(which, args![than, name], |row| {
             Ok(Planned { due: row.get(0)?, id: row.get(1)?, args: row.get(2)?, attempts: row.get(3)? })
         })
     };
     context.store().read(read).await
+}
+
+/// Makes tasks due that wait for longer than any pause: they failed under a clock that was ahead.
+async fn correct(context: &Context) {
+    let now = context.now();
+    for entry in context.0.registry.tasks.values() {
+        let name = entry.name;
+        let late = read_tasks(context, &TOO_LATE, now + RETRY_MAX + SKEW_MAX, name).await;
+        for task in late.into_iter().flatten() {
+            tracing::warn!(
+                task = name,
+                "a task that failed waits for a time that no pause lasts; it is tried now"
+            );
+            let correct =
+                move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, task.due, &task.id, now, task.attempts]);
+            // It is corrected at the next look otherwise.
+            let _ = context.store().write::<_, store::Error, _>("live.correct_task", correct).await;
+        }
+    }
 }
 
 /// Takes a task and runs it. An error: it could not be taken.

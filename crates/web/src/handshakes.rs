@@ -19,6 +19,8 @@ const AT_ONCE: usize = 64;
 const EVERY: Duration = Duration::from_millis(10);
 /// How far a network may be ahead of that: 500 handshakes in a burst.
 const AHEAD: Duration = Duration::from_secs(5);
+/// The longest wait for a handshake.
+const DEBT_MAX: Duration = Duration::from_secs(30);
 /// Networks in memory before those that are forgotten whose burst is whole again.
 const NETWORKS_MAX: usize = 1_000;
 
@@ -101,7 +103,8 @@ impl Handshakes {
             }
             own.running.insert(id, end.clone());
             longest = longest.max(own.until.saturating_duration_since(now).saturating_sub(AHEAD));
-            own.until = own.until.max(now) + every;
+            // Whoever shares the address waits for this long after a flood of connections, not for as long as it lasted.
+            own.until = (own.until.max(now) + every).min(now + AHEAD + DEBT_MAX);
         }
         Handshake { of: self, address: Some(address), id, end, wait: longest }
     }
@@ -170,6 +173,13 @@ mod tests {
         drop(running);
         let next: Vec<_> = (0..AT_ONCE - 1).map(|_| begin("2001:db8::3")).collect();
         assert!(!next.iter().chain([&new]).any(has_ended), "the ended ones have left their places");
+    }
+
+    #[test]
+    fn a_network_waits_no_longer_after_a_long_flood() {
+        let (handshakes, now) = (Handshakes::new(Vec::new()), Instant::now());
+        (0..300_000).for_each(|_| drop(handshakes.begin(address("203.0.113.9"), now)));
+        assert_eq!(handshakes.begin(address("203.0.113.9"), now).wait(), DEBT_MAX);
     }
 
     #[test]

@@ -204,7 +204,9 @@ impl Inner {
     }
 
     fn is_stale(&self, now: Time) -> bool {
-        self.fresh_until.load(Ordering::Relaxed) <= now.millis()
+        let until = Time::from_millis(self.fresh_until.load(Ordering::Relaxed));
+        // No keys are fresh for longer: the clock was ahead when they were read.
+        until <= now || until > now + FRESH_MAX
     }
 
     async fn read_keys(self: Arc<Inner>, now: Time, turn: OwnedMutexGuard<()>) {

@@ -79,7 +79,13 @@ fn key(instance: &str) -> Key {
 
 impl Canary {
     /// Whether a change has reached a subscriber, as far as it was tried within `known`.
-    pub(super) async fn is_well(&self, context: &Context, known: Duration) -> bool {
+    pub(super) async fn is_well(context: Context, known: Duration) -> bool {
+        // On its own: what was found is remembered also if the request ends before.
+        let trying = tokio::spawn(async move { context.0.canary.try_it(&context, known).await });
+        trying.await.unwrap_or(false)
+    }
+
+    async fn try_it(&self, context: &Context, known: Duration) -> bool {
         let mut last = self.0.lock().await;
         if let Some(last) = &*last
             && last.at.elapsed() < known

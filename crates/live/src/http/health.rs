@@ -21,7 +21,7 @@ pub(super) async fn alive() -> &'static str {
 }
 
 pub(super) async fn ready(State(context): State<Context>) -> Result<&'static str, Problem> {
-    match context.0.canary.is_well(&context, canary::KNOWN).await {
+    match canary::Canary::is_well(context.clone(), canary::KNOWN).await {
         true => Ok("ok\n"),
         false => Err(Problem::unavailable("Changes do not reach live queries.", Duration::from_secs(5))),
     }
@@ -35,7 +35,7 @@ pub(super) async fn metrics(
     is_operator(&context, local, &headers)?;
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let format = Format::for_client(accept);
-    let is_well = context.0.canary.is_well(&context, canary::KNOWN_FOR_PAGE).await;
+    let is_well = canary::Canary::is_well(context.clone(), canary::KNOWN_FOR_PAGE).await;
     let mut page = Page::plain();
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     page.info("live_build_info", "The framework", version);

@@ -154,3 +154,27 @@ async fn tasks_that_cannot_be_taken_are_tried_once_a_second() {
     assert!(began.elapsed() >= Duration::from_millis(1900), "{:?}", began.elapsed());
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_failed_under_a_wrong_clock_does_not_wait_for_years() {
+    let (database, clock, ahead) = (TestPlace::create(), Clock::new(), Clock::new());
+    ahead.advance(HOUR * 24 * 365 * 10);
+    let running = serve(&database, &ahead, app()).await;
+    let ada = Client::new(running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    ada.value("twice", json!({ "id": 1 }));
+    ada.value("delete", json!({ "id": 1 }));
+    ahead.advance(Duration::from_secs(1));
+    while !ada.send("GET", "/metrics", &[], "").body.contains("\nlive_tasks_failed_total 1\n") {
+        tokio::task::yield_now().await;
+    }
+    running.stop().await;
+    let running = serve(&database, &clock, app()).await;
+    let ada = Client::new(running.address, "ada");
+    let mut events = ada.live(json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]));
+    ada.value("create", json!({ "id": 1 }));
+    // It fails again where it comes before the counter, and is repeated a minute later.
+    clock.advance(Duration::from_secs(61));
+    events.until(|value| value["value"] == 1);
+    running.stop().await;
+}
