@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, ORIGIN, VARY};
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -143,6 +144,14 @@ fn quality(accept: &str, wanted: &str) -> f32 {
     weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0))
 }
 
+/// The URL of a request, of which HTTP/1.1 and HTTP/2 have the host in different places. Whether it came by TLS, the proxy
+/// knows that ended it: the scheme is `http`.
+pub fn url_of(uri: &Uri, headers: &HeaderMap) -> String {
+    let host = requested(uri, headers).unwrap_or(b"localhost");
+    let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    format!("http://{}{path}", String::from_utf8_lossy(host))
+}
+
 /// 403 for a request that another site's page sent. Routes that change something for a browser without a token (forms)
 /// call it. Behind a proxy that does not pass `Host` with its port on, forms of its own pages over plain HTTP are refused too.
 pub fn refuse_other_sites(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
@@ -201,6 +210,19 @@ mod tests {
         }
         assert!(!prefers_html(&HeaderMap::new()));
     }
+    #[test]
+    fn a_url_has_its_host_once() {
+        let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("notes.test:3000"))]);
+        for (uri, headers, expected) in [
+            ("/requests?a=b", headers.clone(), "http://notes.test:3000/requests?a=b"),
+            ("http://notes.test:3000/requests?a=b", HeaderMap::new(), "http://notes.test:3000/requests?a=b"),
+            ("http://[::1]:3000", headers, "http://[::1]:3000/"),
+            ("/requests", HeaderMap::new(), "http://localhost/requests"),
+        ] {
+            assert_eq!(url_of(&Uri::from_static(uri), &headers), expected);
+        }
+    }
+
     #[test]
     fn forms_of_other_sites_are_refused_by_any_browser() {
         let fetch_site = HeaderName::from_static("sec-fetch-site");

@@ -34,8 +34,7 @@ statements! {
     static INSERT = store::insert("attempts", &[&["id", "exam_id", "student", "answers", "answered", "saved_at"]]);
     static SAVE = update_if("attempts", "id", &["answers", "answered", "saved_at"], "submitted_at IS NULL");
     static SUBMIT = sql("UPDATE attempts SET submitted_at = ?2 WHERE id = ?1 AND submitted_at IS NULL");
-    static FIND = sql("SELECT id, student, answered, saved_at, submitted_at, exam_id, answers
-     FROM attempts WHERE id = ?1");
+    static FIND = sql("SELECT id, student, answered, saved_at, submitted_at, exam_id, answers FROM attempts WHERE id = ?1");
     static PAGE_AFTER = sql("SELECT id, student, answered, saved_at, submitted_at
      FROM attempts WHERE exam_id = ?1 AND id > ?2 ORDER BY id LIMIT 50");
 }

@@ -4,12 +4,12 @@ mod pages;
 pub mod requests;
 
 use axum::extract::State;
-use axum::http::header::{HOST, LOCATION};
+use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use live::extract::{Fields, Json, OwnSite, Path, Query, negotiated, prefers_html};
+use live::extract::{Fields, Json, OwnSite, Path, Query, negotiated, prefers_html, url_of};
 use live::{App, ClientAddress, Context, Problem};
 use requests::{Before, Logged};
 use serde_json::{Map, Value, json};
@@ -38,12 +38,11 @@ async fn create(
     (method, uri, headers): (Method, Uri, HeaderMap),
     Fields(fields): Fields,
 ) -> Answer {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
     let new = Logged {
         uid: context.given().id("request"),
         ip: ip.to_canonical().to_string(),
         method: method.to_string(),
-        url: format!("http://{host}{uri}"),
+        url: url_of(&uri, &headers),
         parameters: Value::Object(fields).to_string(),
         logged_at: context.now().millis(),
     };

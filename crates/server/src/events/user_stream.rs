@@ -17,7 +17,8 @@ use crate::web::json::rfc3339;
 use axum::response::Response;
 use identity::Error;
 use identity::events::{self, OfToken};
-use identity::ids::{GrantId, ServiceId, UserId};
+use identity::ids::{GrantId, ServiceId, SessionId, UserId};
+use identity::sessions;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -65,6 +66,14 @@ async fn read(app: &App, token: &Token) -> identity::Result<Answer<Option<OfToke
     app.streams.reads.query(&app.store, state).await
 }
 
+/// Whether all that the session gave has ended, not this grant alone. One of which nothing can be read counts as ended.
+async fn is_session_over(app: &App, token: &Token) -> bool {
+    let Ok(session) = token.session.parse::<SessionId>() else { return true };
+    let now = app.now();
+    let live = move |snapshot: &mut Snapshot<'_>| sessions::live(snapshot, &session, now);
+    app.streams.reads.query(&app.store, live).await.map_or(true, |answer| answer.value.is_none())
+}
+
 async fn run(
     app: &App,
     token: &Token,
@@ -75,8 +84,10 @@ async fn run(
     let wake = Arc::new(Notify::new());
     loop {
         let Some(state) = &answer.value else {
-            let revoked = RevokedBody { user: token.user.as_str(), sessions: [&token.session], grants: [] };
-            let text = frame::event("session.revoked", None, &revoked).unwrap_or_default();
+            let sessions = if is_session_over(app, token).await { vec![&*token.session] } else { Vec::new() };
+            let revoked = RevokedBody { user: token.user.as_str(), sessions, grants: [token.grant.as_str()] };
+            let version = answer.version.to_string();
+            let text = frame::event("session.revoked", Some(&version), &revoked).unwrap_or_default();
             return stream.send(text).await;
         };
         let Ok(next) = Shown::new(state) else {
@@ -146,8 +157,8 @@ async fn wait(
 #[derive(Serialize)]
 struct RevokedBody<'a> {
     user: &'a str,
-    sessions: [&'a str; 1],
-    grants: [&'a str; 0],
+    sessions: Vec<&'a str>,
+    grants: [&'a str; 1],
 }
 
 #[derive(Serialize)]

@@ -219,7 +219,9 @@ async fn a_users_stream_ends_with_its_grant_its_token_and_its_organization() {
     of_grace.expect("state").await;
     let form = [("client_id", server.client("spa")), ("token", &*ada.text("refresh_token"))];
     assert_eq!(server.post("/auth/revoke", &form).send().await.status, 200);
-    of_ada.expect("session.revoked").await;
+    let revoked = of_ada.expect("session.revoked").await;
+    assert_eq!(revoked.data["sessions"], json!([]), "the session goes on");
+    assert_eq!(revoked.data["grants"].as_array().map(Vec::len), Some(1));
     assert!(of_ada.next().await.is_none(), "the grant is revoked");
 
     // Other users' streams live on, until their organization is suspended.
