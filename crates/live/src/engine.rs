@@ -43,6 +43,8 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const FAILURES_UNTOLD: u32 = 5;
 /// Of the places for runs, queries that are not short have one in so many.
 const PLACES_PER_OTHER: usize = 8;
+/// The same where a server keeps the database.
+const OTHERS_ON_A_SERVER: usize = 2;
 
 /// See the module.
 pub(crate) struct Engine {
@@ -222,14 +224,16 @@ type Ran = (Found, Vec<Key>);
 impl Engine {
     /// Starts the dispatcher, in the caller's runtime.
     pub(crate) fn start(store: Store, limits: Limits) -> Arc<Engine> {
+        // On a server one thread runs all of them: each that waits there keeps short ones waiting for as long as it takes.
+        let others_max = match store.is_shared() {
+            true => OTHERS_ON_A_SERVER,
+            false => (limits.runs_max / PLACES_PER_OTHER).max(1),
+        };
         let engine = Arc::new(Engine {
             store,
             permits: Arc::new(Semaphore::new(limits.runs_max)),
             failures: LogInterval::second(),
-            queue: Mutex::new(Queue {
-                others_max: (limits.runs_max / PLACES_PER_OTHER).max(1),
-                ..Queue::default()
-            }),
+            queue: Mutex::new(Queue { others_max, ..Queue::default() }),
             limits,
             metrics: Metrics::default(),
             groups: Mutex::default(),
@@ -267,6 +271,11 @@ impl Engine {
         held: Option<(Version, Option<&str>)>,
         make: impl FnOnce() -> (bool, Work),
     ) -> (Arc<Group>, Option<u64>, Option<Full>) {
+        // Half of the room is for users, if there are any: without a token anybody can fill the rest from many networks.
+        let answer_bytes_max = match stream.is_strangers() {
+            true => self.limits.answer_bytes_max / 2,
+            false => self.limits.answer_bytes_max,
+        };
         let (group, ask, full) = {
             let mut groups = self.groups.lock();
             if groups.len() >= self.crowded_at.load(Relaxed) {
@@ -275,7 +284,7 @@ impl Engine {
             }
             let group = groups.entry(key).or_insert_with_key(|key| {
                 let (is_point, work) = make();
-                Arc::new(Group::new(key.clone(), is_point, work, stream.line()))
+                Arc::new(Group::new(key.clone(), is_point, work, stream.line(), &self.answer_bytes))
             });
             let mut state = group.state.lock();
             if state.members.is_empty() {
@@ -287,7 +296,7 @@ impl Engine {
             let bytes = state.frame.as_ref().map_or(0, |frame| frame.bytes());
             let has_room = state.payers.add(stream.account(), bytes, self.limits.answer_bytes_per_caller_max);
             let is_full = state.frame.is_none()
-                && self.answer_bytes.load(Relaxed) > self.limits.answer_bytes_max
+                && self.answer_bytes.load(Relaxed) > answer_bytes_max
                 // A full server is ready.
                 && group.key.query != WrittenAt::NAME;
             let full = match has_room {
@@ -626,7 +635,7 @@ mod tests {
     fn group(is_point: bool) -> Arc<Group> {
         let key = GroupKey { query: "", args: "".into(), claims: "".into() };
         let work = Work::Standing(Box::new(|_| Ok(None)));
-        Arc::new(Group::new(key, is_point, work, Line(0)))
+        Arc::new(Group::new(key, is_point, work, Line(0), &Arc::default()))
     }
 
     #[test]

@@ -36,14 +36,14 @@ pub(crate) struct Frame {
     weight: Weight,
 }
 
-/// What a frame takes in memory, counted as long as it lasts.
-struct Weight {
+/// What something takes in memory, counted as long as it lasts.
+pub(crate) struct Weight {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }
 
 impl Weight {
-    fn new(bytes: usize, all: &Arc<AtomicUsize>) -> Weight {
+    pub(crate) fn new(bytes: usize, all: &Arc<AtomicUsize>) -> Weight {
         all.fetch_add(bytes, Relaxed);
         Weight { bytes, all: all.clone() }
     }
@@ -72,15 +72,18 @@ impl Frame {
         bytes_max: usize,
         all: &Arc<AtomicUsize>,
     ) -> Frame {
-        let outcome = outcome.and_then(|output| match output.text.len() > bytes_max {
+        let outcome = outcome.and_then(|mut output| match output.text.len() > bytes_max {
             true => Err(too_large(output.text.len(), bytes_max)),
-            false => Ok(output),
+            false => {
+                // A line of an event ends at a line break. JSON has them only where a space does as well.
+                if output.text.contains(['\n', '\r']) {
+                    output.text = output.text.replace(['\n', '\r'], " ");
+                }
+                Ok(output)
+            }
         });
         let digest = digest_of(&outcome);
-        let settled_text = match settled == version {
-            true => String::new(),
-            false => format!("\"settled\":\"{settled}\","),
-        };
+        let settled_text = settled_before(settled, version);
         let tail = match &outcome {
             Ok(output) => {
                 format!(
@@ -198,8 +201,17 @@ impl Pieces {
 }
 
 /// The event `same` for subscriptions whose value has not changed.
-pub(crate) fn same(keys: &str, version: Version) -> String {
-    format!("event: same\nid: {version}\ndata: {{\"keys\":[{keys}]}}\n\n")
+pub(crate) fn same(keys: &str, version: Version, settled: Version) -> String {
+    let settled_text = settled_before(settled, version);
+    format!("event: same\nid: {version}\ndata: {{{settled_text}\"keys\":[{keys}]}}\n\n")
+}
+
+/// The version before which nothing is missing, where that is not the version itself.
+fn settled_before(settled: Version, version: Version) -> String {
+    match settled == version {
+        true => String::new(),
+        false => format!("\"settled\":\"{settled}\","),
+    }
 }
 
 /// The event `error` for a subscription that has no answer.
@@ -299,6 +311,19 @@ mod tests {
 
     fn row(key: &str, value: i64) -> Row {
         Row { key: key.to_owned(), text: format!("{{\"id\":\"{key}\",\"value\":{value}}}") }
+    }
+
+    #[test]
+    fn a_line_break_between_the_words_of_an_answer_ends_no_event() {
+        let output = Output { text: "{\n \"a\":\r\n1}".to_owned(), rows: None };
+        let version: Version = "0000000000000001.0000000000000001".parse().expect("a version");
+        let frame = Frame::new((version, version, Duration::ZERO), Ok(output), None, 1000, &Arc::default());
+        let mut pieces = Pieces::default();
+        frame.write("\"k\"", None, false, &mut pieces);
+        let text: Vec<u8> = pieces.finish().iter().flat_map(|piece| piece.to_vec()).collect();
+        let text = String::from_utf8(text).expect("UTF-8");
+        assert_eq!(text.lines().count(), 4, "event, id, data and the end: {text}");
+        assert!(text.ends_with("\"value\":{  \"a\":  1}}\n\n"), "{text}");
     }
 
     #[test]

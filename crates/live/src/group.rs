@@ -3,7 +3,7 @@
 use crate::Problem;
 use crate::account::Payers;
 use crate::caller::Caller;
-use crate::frame::Shared;
+use crate::frame::{Shared, Weight};
 use crate::members::Members;
 use crate::query::{Output, RunQuery};
 use crate::stream::Stream;
@@ -11,7 +11,7 @@ use crate::turns::Line;
 use metrics::Histogram;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 use store::{Key, Snapshot, Version, Watch};
 
@@ -63,6 +63,7 @@ pub(crate) struct Group {
     pub(crate) is_point: bool,
     pub(crate) work: Work,
     pub(crate) state: Mutex<GroupState>,
+    _weight: Weight,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +155,16 @@ impl GroupState {
 }
 
 impl Group {
-    pub(crate) fn new(key: GroupKey, is_point: bool, work: Work, line: Line) -> Group {
+    /// `all` counts the bytes of all answers and of what was asked for.
+    pub(crate) fn new(
+        key: GroupKey,
+        is_point: bool,
+        work: Work,
+        line: Line,
+        all: &Arc<AtomicUsize>,
+    ) -> Group {
         Group {
+            _weight: Weight::new(key.args.len() + key.claims.len(), all),
             key,
             is_point,
             work,

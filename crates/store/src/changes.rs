@@ -138,7 +138,10 @@ impl Feed {
     /// Whether everything is published that a snapshot shows which has this version and was taken before `taken`. While a
     /// transaction stays open, the horizon does not move, but the log is read.
     pub(crate) fn has_published(&self, version: Version, taken: Duration) -> bool {
-        self.version().replaces(version) || self.read_at.load(Ordering::Acquire) > taken.as_micros() as u64
+        // Where instances have no version in common, that of a snapshot is the position here, which says nothing of theirs.
+        let has_common = self.is_single_process() || self.horizon.load(Ordering::Acquire) != 0;
+        (self.version().replaces(version) && (has_common || self.is_fresh()))
+            || self.read_at.load(Ordering::Acquire) > taken.as_micros() as u64
     }
 
     /// The last read of the change log included no commit from `end` on. It may have missed some before.

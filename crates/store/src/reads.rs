@@ -88,7 +88,9 @@ impl Store {
             queued_at: Instant::now(),
         };
         let mut job: Box<dyn Query> = Box::new(job);
-        let replica = self.inner.backend.replica_queue().filter(|_| kind == QueryKind::List);
+        // No replica ever has what belongs to another epoch.
+        let may_wait = kind == QueryKind::List && needed != u64::MAX;
+        let replica = self.inner.backend.replica_queue().filter(|_| may_wait);
         if let Some(queue) = replica {
             match queue.push(job) {
                 Ok(()) => return self.answered(answer, &start, background).await,

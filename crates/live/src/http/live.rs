@@ -11,7 +11,7 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::{Body as HttpBody, Frame as BodyFrame, SizeHint};
 use serde::Deserialize;
@@ -51,7 +51,8 @@ pub(super) async fn open_with_ticket(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     if method == Method::HEAD {
-        return Err(super::wrong_method().await);
+        // axum answers HEAD as GET. A stream of which the body is left out would only take a place.
+        return Ok(([(ALLOW, "GET, POST")], super::wrong_method().await).into_response());
     }
     let query = Query::parse(query.as_deref().unwrap_or_default())?;
     let Some(ticket) = query.ticket else {
@@ -85,10 +86,10 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<StatusCode, Problem> {
-    let caller = context.caller(&headers).await?;
+    let caller = context.caller_with_token(&headers).await?;
     let changing: Changing = json(&body)?;
     let limits = &context.0.limits;
-    context.0.streams.change(&name, &changing.secret, &caller, changing.add, &changing.remove, limits)?;
+    context.0.streams.change(&name, &changing.secret, caller, changing.add, &changing.remove, limits)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -146,7 +147,8 @@ async fn held(
         _ = stopped.wait_for(|stopped| *stopped) => true,
     };
     drop(body);
-    if events.is_empty() {
+    // Who is sent away must not come back at once, also with something that was there before.
+    if is_stopping || events.is_empty() {
         let pause = if is_stopping { super::streams::pause(context.0.limits.return_time) } else { 0 };
         events.push_back(frame::bye(pause).into());
     }

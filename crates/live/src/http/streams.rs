@@ -32,7 +32,7 @@ struct Open {
     by_name: HashMap<String, Arc<Stream>>,
     by_caller: HashMap<String, Owned>,
     /// Those of callers without a token, by the /48 of IPv6, of which one customer may have all networks.
-    by_site: HashMap<IpAddr, usize>,
+    by_site: HashMap<IpAddr, Owned>,
     /// Streams and long polls.
     all: usize,
     /// Those of callers without a token.
@@ -104,20 +104,26 @@ impl Streams {
         };
         let mut open = self.open.lock();
         let is_anonymous = caller.subject.is_none();
-        // Half of the places are for users: without a token anybody can fill the others from many networks.
+        // Half of the places are for users, if there are any: without a token anybody can fill the others from many networks.
+        let has_users = context.0.registry.authenticator.is_some();
         let is_full = open.all >= limits.streams_max
-            || (is_anonymous && open.anonymous >= limits.streams_max.div_ceil(2));
-        let known = open.by_caller.get(&owner);
-        let own = known.map_or(0, |owned| owned.streams);
-        let subscribed = known.map_or(0, |owned| owned.account.subscriptions.load(Ordering::Relaxed));
+            || (is_anonymous && has_users && open.anonymous >= limits.streams_max.div_ceil(2));
+        let own = open.by_caller.get(&owner).map_or(0, |owned| owned.streams);
         let site = web::network::site(address).filter(|_| is_anonymous);
-        let of_site = site.and_then(|site| open.by_site.get(&site).copied()).unwrap_or_default();
+        let of_site = site.and_then(|site| open.by_site.get(&site));
+        // All networks of a customer have one account.
+        let account = of_site.or_else(|| open.by_caller.get(&owner)).map(|owned| owned.account.clone());
+        let of_site = of_site.map_or(0, |owned| owned.streams);
+        let account = account.unwrap_or_default();
+        let subscribed = account.subscriptions.load(Ordering::Relaxed);
         let refused = if open.stopping {
             Some(Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1)))
         } else if is_full {
-            let detail = match is_anonymous {
-                true => "This server has all streams open that it has for callers without a token. Sign in."
-                    .to_owned(),
+            let detail = match is_anonymous && has_users {
+                true => format!(
+                    "This server has {} streams of callers without a token open, half of its {} (`streams_max`). Sign in.",
+                    open.anonymous, limits.streams_max
+                ),
                 false => format!("This server has its {} streams open (`streams_max`).", limits.streams_max),
             };
             Some(Problem::unavailable(detail, Duration::from_secs(5)))
@@ -136,11 +142,10 @@ impl Streams {
         }
         open.all += 1;
         open.anonymous += usize::from(is_anonymous);
-        let owned = open.by_caller.entry(owner.clone()).or_default();
-        owned.streams += 1;
-        let account = owned.account.clone();
+        let new = || Owned { streams: 0, account: account.clone() };
+        open.by_caller.entry(owner.clone()).or_insert_with(new).streams += 1;
         if let Some(site) = site {
-            *open.by_site.entry(site).or_default() += 1;
+            open.by_site.entry(site).or_insert_with(new).streams += 1;
         }
         let opened = self.open.clone();
         let left = move || {
@@ -154,10 +159,10 @@ impl Streams {
                 }
             }
             if let Some(site) = site
-                && let Some(count) = open.by_site.get_mut(&site)
+                && let Some(owned) = open.by_site.get_mut(&site)
             {
-                *count -= 1;
-                if *count == 0 {
+                owned.streams -= 1;
+                if owned.streams == 0 {
                     open.by_site.remove(&site);
                 }
             }
@@ -211,7 +216,7 @@ impl Streams {
         &self,
         name: &str,
         secret: &str,
-        caller: &Caller,
+        standing: Standing,
         add: Vec<Wanted>,
         remove: &[String],
         limits: &Limits,
@@ -225,7 +230,9 @@ impl Streams {
         let is_secret =
             aws_lc_rs::constant_time::verify_slices_are_equal(&sha256(secret.as_bytes()), &stream.secret);
         let owner = stream.caller().subject;
-        if is_secret.is_err() || (caller.subject.is_some() && owner != caller.subject) {
+        let caller = &standing.now;
+        let has_token = *caller != Caller::anonymous();
+        if is_secret.is_err() || (has_token && owner != caller.subject) {
             return Err(Problem::forbidden("The stream belongs to another client."));
         }
         if remove.len() > limits.subscriptions_max {
@@ -233,7 +240,7 @@ impl Streams {
             return Err(Problem::invalid("remove", detail));
         }
         // Another session or other rights need a stream of their own.
-        if caller.subject.is_some() && rights(caller) != rights(&stream.caller()) {
+        if has_token && rights(caller) != rights(&stream.caller()) {
             let detail = "The token gives other rights than the stream has. Open a new one with all of its subscriptions.";
             return Err(Problem::conflict("stream_elsewhere", detail));
         }
@@ -243,13 +250,10 @@ impl Streams {
         let others = stream.owned().saturating_sub(stream.len());
         check_owned(others + present, add.len(), limits)?;
         remove.iter().for_each(|key| stream.unsubscribe(key));
-        if caller.subject.is_some() {
-            stream.renew(caller.expires);
+        if has_token {
+            stream.renew(standing);
         }
-        for wanted in add {
-            stream.unsubscribe(&wanted.key);
-            stream.subscribe(wanted);
-        }
+        add.into_iter().for_each(|wanted| stream.subscribe(wanted));
         Ok(())
     }
 

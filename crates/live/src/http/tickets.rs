@@ -213,8 +213,10 @@ pub(super) async fn make(
     let caller = context.caller_with_token(&headers).await?.authenticated;
     // No token has a subject that begins like this.
     let owner = caller.subject.clone().unwrap_or_else(|| format!("\0{}", web::network::network(address.0)));
-    let ticket = context.0.streams.tickets.make(caller, owner, context.now())?;
-    Ok(([(CACHE_CONTROL, "no-store")], Json(json!({ "ticket": ticket, "expires_in": LIFE.as_secs() }))))
+    let now = context.now();
+    let life = until(&caller, now, LIFE).since(now).as_secs();
+    let ticket = context.0.streams.tickets.make(caller, owner, now)?;
+    Ok(([(CACHE_CONTROL, "no-store")], Json(json!({ "ticket": ticket, "expires_in": life }))))
 }
 
 #[cfg(test)]

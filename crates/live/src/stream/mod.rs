@@ -60,7 +60,7 @@ pub(crate) struct Stream {
     registry: Arc<Registry>,
     /// What all streams of its caller take.
     account: Arc<Account>,
-    /// Held while a subscription is added.
+    /// Held while a subscription is added, replaced or ended.
     changing: Mutex<()>,
     state: Mutex<State>,
 }
@@ -143,8 +143,12 @@ impl Stream {
             return;
         };
         // The standing is read for the caller of the token: a role that it adds must be able to go again.
+        let one_at_a_time = self.changing.lock();
         let caller = {
             let state = self.state.lock();
+            if state.ended {
+                return;
+            }
             state.authenticated.as_deref().unwrap_or(&state.caller).clone()
         };
         let key = GroupKey { query: "", args: standing_key(&caller).into(), claims: "".into() };
@@ -153,7 +157,11 @@ impl Stream {
             (true, Work::Standing(Box::new(run)))
         };
         let (group, ..) = self.engine.join(key, self, STANDING, None, make);
-        self.state.lock().standing = Some(group.clone());
+        // Until the new one is there, frames wait for the one before.
+        let before = self.state.lock().standing.replace(group.clone());
+        let before = before.filter(|before| !Arc::ptr_eq(before, &group));
+        before.into_iter().for_each(|group| group.leave(self, STANDING));
+        drop(one_at_a_time);
         // The last run's result holds for this stream too, unless another run is due, which gives its result to all. The group
         // may find another standing while its last one is taken over.
         let known = || {
@@ -201,6 +209,7 @@ impl Stream {
             if group.as_ref().is_some_and(|group| self.reads_the_same(group, &wanted)) {
                 continue;
             }
+            let _one_at_a_time = self.changing.lock();
             // A client may have ended it meanwhile, or put another one into its place.
             let key = frame::quoted(&wanted.key);
             let is_it =
@@ -225,14 +234,16 @@ impl Stream {
         wanted.into_iter().for_each(|wanted| self.subscribe(wanted));
     }
 
-    /// Adds a subscription. What is wrong with it becomes an event.
+    /// Adds a subscription, in the place of one with the same key. What is wrong with it becomes an event.
     pub(crate) fn subscribe(self: &Arc<Stream>, wanted: Wanted) {
+        let _one_at_a_time = self.changing.lock();
+        self.end_subscription(&wanted.key);
         self.add(wanted, None);
     }
 
-    /// The client holds `sent` already, whose version must not be followed by an older one.
+    /// Adds a subscription whose key is free, while `changing` is held. The client holds `sent` already, whose version must
+    /// not be followed by an older one.
     fn add(self: &Arc<Stream>, wanted: Wanted, sent: Option<Version>) {
-        let _one_at_a_time = self.changing.lock();
         if self.state.lock().ended {
             return;
         }
@@ -266,7 +277,10 @@ impl Stream {
                 // Kept for the day on which it is allowed: what it gets then must not be older.
                 let known = wanted.have.as_deref().and_then(Held::parse).map(|held| held.version).or(sent);
                 let held = known.map(|version| Box::new(Held { version, digest: String::new() }));
-                let source = Source::Refused((!is_long).then(|| Box::new(wanted)));
+                // Only what a user is told depends on rows.
+                let may_pass =
+                    !is_long && caller.subject.is_some() && self.registry.query(&wanted.query).is_ok();
+                let source = Source::Refused(may_pass.then(|| Box::new(wanted)));
                 self.fill_slot(slot, Subscription { held, ..Subscription::new(source, rows, key) });
                 return self.notice(text);
             }
@@ -320,6 +334,11 @@ impl Stream {
 
     /// Ends the subscription with this key.
     pub(crate) fn unsubscribe(&self, key: &str) {
+        let _one_at_a_time = self.changing.lock();
+        self.end_subscription(key);
+    }
+
+    fn end_subscription(&self, key: &str) {
         let key = frame::quoted(key);
         let slot = self.state.lock().subscriptions.iter().position(|subscription| {
             subscription.as_ref().is_some_and(|subscription| *subscription.key == *key)
@@ -336,6 +355,9 @@ impl Stream {
             state.subscriptions.get_mut(slot as usize)?.take_if(|subscription| is_it(subscription))?;
         // Before the slot can be seen as free: another subscription to the same group may take it.
         removed.group().into_iter().for_each(|group| group.leave(self, slot));
+        if removed.is_behind {
+            state.behind.retain(|behind| *behind != slot);
+        }
         drop(state);
         self.account.subscriptions.fetch_sub(1, Ordering::Relaxed);
         let held = removed.held.map(|held| held.version);
@@ -363,9 +385,22 @@ impl Stream {
         self.state.lock().caller.clone()
     }
 
-    /// A client has sent a new token of the same user.
-    pub(crate) fn renew(&self, expires: Option<Time>) {
-        self.state.lock().expires = expires;
+    /// Whether the caller has no token, where callers may have one.
+    pub(crate) fn is_strangers(&self) -> bool {
+        self.registry.authenticator.is_some() && self.state.lock().caller.subject.is_none()
+    }
+
+    /// A client has sent a new token of the same user, on whose standing the stream stands from now on.
+    pub(crate) fn renew(self: &Arc<Stream>, standing: Standing) {
+        let mut state = self.state.lock();
+        state.expires = standing.now.expires;
+        let before = state.authenticated.as_deref().unwrap_or(&state.caller);
+        if before.claims == standing.authenticated.claims {
+            return;
+        }
+        state.authenticated = Some(Box::new(standing.authenticated));
+        drop(state);
+        self.watch_standing();
     }
 
     /// The group of this slot has a newer frame, or has answered the asks up to `answered`. The slot may have been taken by

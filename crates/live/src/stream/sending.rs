@@ -56,7 +56,7 @@ impl Stream {
 
     /// Writes the frames of what is behind. Returns true if some must wait for the standing.
     fn write_frames(&self, state: &mut State, out: &mut Pieces) -> bool {
-        let mut same: Vec<(Version, Vec<String>)> = Vec::new();
+        let mut same: Vec<(Version, Version, Vec<String>)> = Vec::new();
         let mut must_wait = false;
         let mut waiting = VecDeque::new();
         while out.bytes < CHUNK
@@ -98,9 +98,11 @@ impl Stream {
             if let Some(held) = held.filter(|held| is_same(held)) {
                 let version = if frame.version.replaces(held.version) { frame.version } else { held.version };
                 subscription.sent = Some((version, frame.digest.clone()));
-                match same.iter_mut().find(|(of, _)| *of == version) {
-                    Some((_, keys)) => keys.push(subscription.key.to_string()),
-                    None => same.push((version, vec![subscription.key.to_string()])),
+                let settled = if version.replaces(checked) { checked } else { version };
+                let key = subscription.key.to_string();
+                match same.iter_mut().find(|(of, before, _)| (*of, *before) == (version, settled)) {
+                    Some((.., keys)) => keys.push(key),
+                    None => same.push((version, settled, vec![key])),
                 }
                 continue;
             }
@@ -110,8 +112,8 @@ impl Stream {
             self.engine.metrics.events.fetch_add(1, Ordering::Relaxed);
         }
         state.behind.append(&mut waiting);
-        for (version, keys) in same {
-            out.push(&frame::same(&keys.join(","), version));
+        for (version, settled, keys) in same {
+            out.push(&frame::same(&keys.join(","), version, settled));
         }
         must_wait
     }

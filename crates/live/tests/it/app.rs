@@ -313,7 +313,8 @@ impl Mutation for SetSession {
 }
 
 /// A token `name` has no session; `name@session` ends with its session and has its role; `name@maybe…` has the role of its
-/// session while there is one; `name!300` lives for 300 ms. A session with the role `broken` cannot be read.
+/// session while there is one; `name!300` lives for 300 ms. A session with the role `broken` cannot be read. `name#id` ends
+/// with the session of its own id.
 struct Names;
 
 impl Authenticate for Names {
@@ -322,12 +323,14 @@ impl Authenticate for Names {
             if token == "bad" {
                 return Err(Problem::unauthenticated());
             }
+            let (token, id) = token.split_once('#').map_or((token, None), |(token, id)| (token, Some(id)));
             let (token, life) =
                 token.split_once('!').map_or((token, None), |(token, ms)| (token, ms.parse().ok()));
             let (name, session) = token.split_once('@').unwrap_or((token, ""));
             let expires = life.map(|ms| now() + Duration::from_millis(ms));
             let caller = Caller { subject: Some(name.to_owned()), expires, ..Caller::default() };
-            Ok(caller.with_claim("session", session))
+            let caller = caller.with_claim("session", session);
+            Ok(id.map_or(caller.clone(), |id| caller.with_claim("jti", id)))
         })
     }
 
@@ -337,6 +340,11 @@ impl Authenticate for Names {
 
     fn standing(&self, snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
         let session = caller.claims.get("session").and_then(|session| session.as_str()).unwrap_or_default();
+        if let Some(id) = caller.claims.get("jti").and_then(|id| id.as_str()) {
+            snapshot.depends(|| [session_key(id)]);
+            let role: Option<String> = snapshot.one(&SESSION, args![id], |row| row.get(0))?;
+            return Ok(role.map(|_| caller.clone()));
+        }
         if session.is_empty() {
             return Ok(Some(caller.clone()));
         }

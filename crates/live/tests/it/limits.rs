@@ -311,6 +311,63 @@ async fn the_networks_of_one_customer_share_streams() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_networks_of_one_customer_share_subscriptions() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| {
+        settings.limits.subscriptions_per_caller_max = 3;
+        settings.trusted_proxies = vec!["127.0.0.0/8".parse().expect("a block")];
+    })
+    .await;
+    let stranger = Client::new(running.address, "");
+    let body = json!({ "subscriptions": [get("a", 1), get("b", 2)] }).to_string();
+    let open = |address| stranger.send_open("POST", "/live", &[("X-Forwarded-For", address)], &body);
+    let opened = open("2001:db8:0:1::1");
+    assert_eq!(opened.0, 200);
+    assert_eq!(open("2001:db8:0:2::1").0, 429, "the second network of a site");
+    assert_eq!(open("2001:db8:1:1::1").0, 200, "another site");
+    drop(opened);
+    while open("2001:db8:0:2::1").0 == 429 {}
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_has_a_token_strangers_have_all_streams() {
+    let database = TestPlace::create();
+    let mut settings = Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    settings.limits.streams_max = 2;
+    let running = live::serve(live::App::new(), settings).await.expect("the app is served");
+    let stranger = Client::new(running.address, "");
+    let opened = [stranger.live(json!([])), stranger.live(json!([]))];
+    let refused = stranger.send("POST", "/live", &[], "{}");
+    assert_eq!(code(&refused).0, 503);
+    assert!(refused.body.contains("its 2 streams open (`streams_max`)"), "{}", refused.body);
+    drop(opened);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_leave_half_of_the_room_for_answers_to_users() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.answer_bytes_max = 2000).await;
+    let (ada, stranger) = (Client::new(running.address, "ada"), Client::new(running.address, ""));
+    // An answer and its arguments have some 130 bytes, and 180 with `settled`.
+    let all: Vec<Value> = (1..=30).map(|id| get(&id.to_string(), id)).collect();
+    (1..=30).for_each(|id| drop(ada.value("create", json!({ "id": id }))));
+    let mut events = stranger.live(json!(all));
+    events.expect("hello");
+    let seen: Vec<Event> = (0..30).map(|_| events.next().expect("an event")).collect();
+    let values = seen.iter().filter(|event| event.name == "value").count();
+    assert!((5..=10).contains(&values), "{seen:?}");
+    let refused = seen.iter().find(|event| event.name == "error").expect("some are refused");
+    assert!(refused.data["problem"]["detail"].to_string().contains("answer_bytes_max"), "{refused:?}");
+    let id: i64 = refused.data["keys"][0].as_str().and_then(|key| key.parse().ok()).expect("a number");
+    let mut events = ada.live(json!([get("a", id)]));
+    events.expect("hello");
+    assert_eq!(events.expect("value").value()["id"], id, "there is room for a user");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_larger_limit_for_bodies_holds_for_all_routes() {
     let database = TestPlace::create();
     let running = serve(&database, |settings| settings.limits.body_bytes_max = 4 << 20).await;

@@ -539,3 +539,27 @@ async fn operators_see_which_command_changed_an_answer() {
     }
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_that_a_stop_ends_says_when_to_return() {
+    let server = start().await;
+    let address = server.running.address;
+    let ada = Client::new(address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let wanted = json!({ "key": "a", "query": "get_counter", "args": { "id": 1 } });
+    let mut events = ada.live(json!([wanted]));
+    events.expect("hello");
+    let value = events.expect("value");
+    let mut wanted = wanted;
+    wanted["have"] = format!("{}/{}", value.id, value.data["digest"].as_str().expect("a digest")).into();
+    let body = json!({ "subscriptions": [wanted] }).to_string();
+    let poll =
+        std::thread::spawn(move || Client::new(address, "ada").send("POST", "/live/poll", &[], &body).body);
+    let watched = || ada.send("GET", "/live/explain", &[], "").body.contains(r#""subscribers":2"#);
+    while !watched() {
+        tokio::task::yield_now().await;
+    }
+    server.running.stop().await;
+    let seen = poll.join().expect("an answer");
+    assert!(seen.contains("event: same\n") && seen.contains("event: bye\nretry: "), "{seen}");
+}

@@ -149,3 +149,29 @@ async fn what_is_allowed_again_is_not_older_than_what_was_shown_before() {
     assert!(again.id >= shown.id, "{again:?} is older than {shown:?}");
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewed_stream_stands_on_its_new_token() {
+    let server = start().await;
+    let address = server.running.address;
+    let admin = Client::new(address, "admin");
+    for id in ["t1", "t2"] {
+        admin.value("set_session", json!({ "id": id, "role": "student" }));
+    }
+    admin.value("create", json!({ "id": 1 }));
+    let (before, now) = (Client::new(address, "ada#t1"), Client::new(address, "ada#t2"));
+    let mut events = before.live(json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]));
+    let hello = events.expect("hello");
+    events.expect("value");
+    let path = format!("/live/{}", hello.data["stream"].as_str().expect("a name"));
+    let renewal = json!({ "secret": hello.data["secret"] }).to_string();
+    assert_eq!(now.send("POST", &path, &[], &renewal).status, 204);
+    admin.value("set_session", json!({ "id": "t1" }));
+    admin.value("increment", json!({ "id": 1 }));
+    assert_eq!(events.expect("value").value()["value"], 1, "the old token is nobody's concern");
+    admin.value("set_session", json!({ "id": "t2" }));
+    admin.value("increment", json!({ "id": 1 }));
+    events.expect("bye");
+    assert_eq!(events.next(), None);
+    server.running.stop().await;
+}

@@ -160,8 +160,7 @@ impl<'a> Checker<'a> {
                     same_value(named, &held.version.0, &held.rows)?;
                 }
                 let version = held.version.clone();
-                // `same` confirms the state for its version, which lacks nothing where versions are exact.
-                let settled = if is_exact { version.clone() } else { held.settled.clone() };
+                let settled = held.settled.clone();
                 let rows = held.rows.clone();
                 let bounds = Bounds { settled: Some(&settled), received: seen.at, ..Bounds::default() };
                 self.compare(era, query, &rows, bounds)?;

@@ -53,10 +53,11 @@ impl Held {
                 let settled = settled.as_ref().unwrap_or(version).clone();
                 *held = Value { version: version.clone(), settled, digest: digest.clone(), rows };
             }
-            Event::Same { version } => {
+            Event::Same { version, settled } => {
                 let held = self.value.as_mut().ok_or("`same` for a client that holds nothing")?;
                 if let Some(version) = version {
                     held.version = version.clone();
+                    held.settled = settled.as_ref().unwrap_or(version).clone();
                 }
             }
             Event::Answer { .. } | Event::Quiet => {}

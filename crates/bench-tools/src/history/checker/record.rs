@@ -124,6 +124,8 @@ pub enum Event {
     Same {
         /// As of this version, where the event has one.
         version: Option<Version>,
+        /// Nothing before this version is missing, where that is not the version itself.
+        settled: Option<Version>,
     },
     /// The answer to one question.
     Answer {

@@ -39,6 +39,7 @@ struct RowsData {
 #[derive(Deserialize)]
 struct SameData {
     keys: Vec<String>,
+    settled: Option<Version>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +69,8 @@ pub fn read(text: &str) -> Result<Received, String> {
             Ok(Received::Of(data.keys, event))
         }),
         "rows" => parsed(&data).and_then(rows),
-        "same" => parsed(&data).map(|data: SameData| Received::Of(data.keys, Event::Same { version: id })),
+        "same" => parsed(&data)
+            .map(|SameData { keys, settled }| Received::Of(keys, Event::Same { version: id, settled })),
         "error" => {
             parsed(&data).map(|data: ErrorData| Received::Problem(data.keys, data.problem.to_string()))
         }
@@ -132,7 +134,9 @@ mod tests {
         assert!(read(&rows.replace("[\"3\",{", "[\"4\",{")).is_err(), "a row with another row's key");
 
         let same = read("event: same\nid: e.4\ndata: {\"keys\":[\"1\",\"2\"]}\n\n");
-        assert!(matches!(same, Ok(Received::Of(keys, Event::Same { version: Some(_) })) if keys.len() == 2));
+        assert!(
+            matches!(same, Ok(Received::Of(keys, Event::Same { version: Some(_), .. })) if keys.len() == 2)
+        );
         let problem = read("event: error\ndata: {\"keys\":[\"1\"],\"problem\":{\"code\":\"x\"}}\n\n");
         assert!(matches!(problem, Ok(Received::Problem(..))));
         for other in [":\n\n", "event: bye\nretry: 5\ndata: {}\n\n", "event: hello\ndata: {}\n\n"] {

@@ -220,7 +220,7 @@ impl World {
             let rows = self.shown(query, at, random, bug);
             is_behind = false;
             let event = if reconnects && (bug == Some(Bug::DropOnReconnect) || rows == server) {
-                Event::Same { version: Some(version(at)) }
+                Event::Same { version: Some(version(at)), settled: None }
             } else if at > 0 && rows == server {
                 continue;
             } else if held.value.is_some() && random.chance(0.5) && bug != Some(Bug::SameDigest) {
