@@ -38,7 +38,8 @@ impl TestApp {
     /// The same on a database that has been filled.
     pub async fn start_on(place: TestPlace, app: App) -> TestApp {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let settings = Settings { check: true, ..Settings::new(place.url(), listen) };
+        let allowed_hosts = vec!["example.test".to_owned()];
+        let settings = Settings { check: true, allowed_hosts, ..Settings::new(place.url(), listen) };
         let running = live::serve(app, settings).await.expect("the app is served");
         TestApp { address: running.address, running, _place: place }
     }
