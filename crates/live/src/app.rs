@@ -28,16 +28,18 @@ pub struct Limits {
     pub streams_per_network_max: usize,
     /// Subscriptions of one stream.
     pub subscriptions_max: usize,
-    /// Subscriptions of all streams of one user, or of one network without a token.
+    /// Subscriptions of all streams of one user, or of one network without a token; of IPv6 the /48.
     pub subscriptions_per_caller_max: usize,
     /// Bytes of one answer of a live query.
     pub frame_bytes_max: usize,
     /// Bytes of the answers that one user's live queries have, or those of one network without a token. An answer that several
     /// of its streams watch counts once.
     pub answer_bytes_per_caller_max: usize,
-    /// Bytes of all answers that are kept. Above it, live queries that nobody watches yet are refused.
+    /// Bytes of all answers that are kept, and of the arguments that lead to them. Above it, live queries that nobody
+    /// watches yet are refused; above half of it those of callers without a token, where callers may have one.
     pub answer_bytes_max: usize,
-    /// Runs of live queries at a time. Of them an eighth may be queries that are no points.
+    /// Runs of live queries at a time. Of them an eighth may be queries that are no points; two where a server keeps the
+    /// database.
     pub runs_max: usize,
     /// Mutations with an `Idempotency-Key` of one user, or of one network without a token, in a quarter of an hour: the answer of
     /// each is kept for a day.
