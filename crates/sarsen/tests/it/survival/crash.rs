@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Each round interrupts another moment: of the write-ahead log, or of the protocol of a database server.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 6;
 const SOAK_ROUNDS: usize = 40;
 /// The crashes are spread over this time.
 const FIRST_CRASH_MS: u64 = 40;

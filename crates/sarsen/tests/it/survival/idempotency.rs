@@ -15,8 +15,8 @@ use ureq::http::{Request, Response};
 
 const AT_ONCE: usize = 100;
 /// In every second one the kill waits for the first answer; the others spread over this time.
-const ROUNDS: u32 = 12;
-const ROUNDS_ON_A_SERVER: u32 = 6;
+const ROUNDS: u32 = 8;
+const ROUNDS_ON_A_SERVER: u32 = 4;
 const SPREAD: Duration = Duration::from_millis(60);
 /// The answer to a write whose process is gone is not there yet, for a minute. Nobody waits for that here.
 const LOST_AFTER: Duration = Duration::from_secs(3);
