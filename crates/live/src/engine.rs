@@ -499,7 +499,12 @@ impl Engine {
         let was_asked = state.asks_of_run > state.answered;
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
-        if is_new && !is_older {
+        let is_shown = is_new && !is_older;
+        let is_confirmed = !is_new && state.confirmed.is_none_or(|confirmed| settled.replaces(confirmed));
+        if is_shown || is_confirmed {
+            state.confirmed = Some(settled);
+        }
+        if is_shown {
             self.metrics.frames.fetch_add(1, Relaxed);
             self.metrics.delays.observe(state.touched.elapsed());
             state.frame = Some(Arc::new(frame));
@@ -513,7 +518,6 @@ impl Engine {
         let again = self.settle(group, &mut state, keys, shown);
         let answered = state.answered;
         // A stream locks itself before its groups, so the group's lock must be free when streams are locked.
-        let is_shown = is_new && !is_older;
         let marked = if is_shown { &state.members } else { &state.waiting };
         let members: Vec<_> = marked.iter().map(|member| (member.stream.clone(), member.slot)).collect();
         let without_room = match (is_shown, &state.frame) {

@@ -81,6 +81,8 @@ pub(crate) struct GroupState {
     pub(crate) frame: Option<Shared>,
     /// The version that the last run has shown; the frame may be older, if the result was equal.
     pub(crate) checked: Option<Version>,
+    /// The frame has every commit before this version: a run that has found it again may have shown more than its own.
+    pub(crate) confirmed: Option<Version>,
     /// Counts the subscribers that need a run which begins after they joined. Versions would not do: without versions in
     /// common (MySQL), two results can have the same one.
     pub(crate) asks: u64,
@@ -145,6 +147,7 @@ impl GroupState {
         self.phase = Phase::Idle;
         self.frame = None;
         self.checked = None;
+        self.confirmed = None;
         self.standing = None;
         self.watch = None;
         self.keys.clear();
@@ -172,6 +175,7 @@ impl Group {
                 phase: Phase::Idle,
                 frame: None,
                 checked: None,
+                confirmed: None,
                 asks: 0,
                 asks_of_run: 0,
                 answered: 0,

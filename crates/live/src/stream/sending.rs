@@ -66,9 +66,9 @@ impl Stream {
             let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { continue };
             let known = subscription.group().and_then(|group| {
                 let group = group.state.lock();
-                group.frame.clone().zip(group.checked)
+                group.frame.clone().zip(group.checked).zip(group.confirmed)
             });
-            let Some((frame, checked)) = known else {
+            let Some(((frame, checked), confirmed)) = known else {
                 subscription.is_behind = false;
                 continue;
             };
@@ -98,7 +98,7 @@ impl Stream {
             if let Some(held) = held.filter(|held| is_same(held)) {
                 let version = if frame.version.replaces(held.version) { frame.version } else { held.version };
                 subscription.sent = Some((version, frame.digest.clone()));
-                let settled = if version.replaces(checked) { checked } else { version };
+                let settled = if version.replaces(confirmed) { confirmed } else { version };
                 let key = subscription.key.to_string();
                 match same.iter_mut().find(|(of, before, _)| (*of, *before) == (version, settled)) {
                     Some((.., keys)) => keys.push(key),
