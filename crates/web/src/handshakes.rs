@@ -103,7 +103,7 @@ impl Handshakes {
             }
             own.running.insert(id, end.clone());
             longest = longest.max(own.until.saturating_duration_since(now).saturating_sub(AHEAD));
-            // Whoever shares the address waits for this long after a flood of connections, not for as long as it lasted.
+            // After a flood of connections, others of the same address do not wait for as long as the flood lasted.
             own.until = (own.until.max(now) + every).min(now + AHEAD + DEBT_MAX);
         }
         Handshake { of: self, address: Some(address), id, end, wait: longest }

@@ -147,7 +147,7 @@ async fn held(
         _ = stopped.wait_for(|stopped| *stopped) => true,
     };
     drop(body);
-    // Who is sent away must not come back at once, also with something that was there before.
+    // A stop sends all polls away at one moment: each gets a pause of its own, also after other events.
     if is_stopping || events.is_empty() {
         let pause = if is_stopping { super::streams::pause(context.0.limits.return_time) } else { 0 };
         events.push_back(frame::bye(pause).into());
