@@ -6,7 +6,7 @@
 
 use crate::Problem;
 use crate::app::Context;
-use crate::tasks::RETRY_MIN;
+use crate::tasks::{RETRY_MIN, SKEW_MAX};
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -24,14 +24,13 @@ static PLAN: Sql = store::insert_if_absent("live_schedules", &["name", "next_ms"
 static NEXT: Sql = sql("SELECT next_ms FROM live_schedules WHERE name = ?1");
 static MOVE: Sql = sql("UPDATE live_schedules SET next_ms = ?3 WHERE name = ?1 AND next_ms = ?2");
 
-/// How long an instance that works may be silent before another one begins the turn again.
+/// How long an instance that works may be silent before another one begins the turn again. It renews its lease when two
+/// thirds of it are left, so that clocks may be [`SKEW_MAX`] apart.
 const LEASE: Duration = Duration::from_secs(60);
 /// The time between two looks at the row.
 const LOOK: Duration = Duration::from_secs(1);
 /// After an error the next turn begins so much later, unless it is due sooner.
 const PAUSE_AFTER_ERROR: Duration = RETRY_MIN.saturating_mul(10);
-/// How far the clocks of two instances may be apart: a lease is renewed when two thirds of it are left.
-const SKEW_MAX: Duration = Duration::from_secs(30);
 
 /// The future of a turn.
 pub(crate) type Working = Pin<Box<dyn Future<Output = Result<(), Problem>> + Send>>;

@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 /// How far the clocks of two instances may be apart.
-const SKEW_MAX: Duration = Duration::from_secs(30);
+pub(crate) const SKEW_MAX: Duration = Duration::from_secs(30);
 
 /// Work that a command can plan with [`later`].
 pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
