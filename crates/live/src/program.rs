@@ -6,14 +6,14 @@ use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use tracing_appender::non_blocking::NonBlockingBuilder;
-use web::Signals;
 use web::host::is_name;
+use web::{Cidr, Signals};
 
 /// Lines of the log that may wait for stderr; more are dropped.
 const LOG_LINES_MAX: usize = 8192;
 
 /// A program with the options `--listen`, `--database`, `--replica`, `--allowed-hosts`,
-/// `--typescript` and `--help`, and commands of its own.
+/// `--trusted-proxies`, `--typescript` and `--help`, and commands of its own.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), live::Error> {
@@ -127,6 +127,12 @@ impl Program {
                 self.name
             ))),
         };
+        let network = |text: String| {
+            let parsed: Result<Cidr, _> = text.parse();
+            parsed.map_err(|_| {
+                wrong(format!("{text:?} is not an address or a network; use one like 10.0.0.7 or 10.0.0.0/8"))
+            })
+        };
         let mut settings = Settings::new(format!("sqlite:{}.db", self.name), address(self.listen)?);
         let (mut arguments, mut command) = (arguments, None);
         while let Some(argument) = arguments.next() {
@@ -147,6 +153,7 @@ impl Program {
                 "--database" => settings.database = value()?,
                 "--replica" => settings.replicas.push(value()?),
                 "--allowed-hosts" => settings.allowed_hosts.push(host(value()?)?),
+                "--trusted-proxies" => settings.trusted_proxies.push(network(value()?)?),
                 _ if command.is_none() && self.commands.iter().any(|known| known.name == name) => {
                     command = Some(name);
                 }
@@ -170,6 +177,9 @@ impl Program {
   --replica URL      A replica of a PostgreSQL database, for live queries. May be given several times
   --allowed-hosts NAME
                      A host name under which browsers reach it, like {name}.example.com. May be given several times
+  --trusted-proxies ADDRESS
+                     A proxy before it, like 127.0.0.1 or 10.0.0.0/8, whose `X-Forwarded-For` says who the client is.
+                     May be given several times
   --typescript       Print the types of the queries and mutations, for @sarsen/client
   --help             Print this"
         ));
@@ -216,9 +226,14 @@ mod tests {
             "x",
             "--replica=y",
             "--allowed-hosts=notes.example.com",
+            "--trusted-proxies=127.0.0.1",
+            "--trusted-proxies",
+            "10.0.0.0/8",
         ];
         let (found, command) = settings(&arguments);
         assert_eq!(found.allowed_hosts, ["notes.example.com"]);
+        let proxies: Vec<String> = found.trusted_proxies.iter().map(ToString::to_string).collect();
+        assert_eq!(proxies, ["127.0.0.1", "10.0.0.0/8"]);
         assert_eq!((&*found.database, found.listen.to_string()), ("postgres:///a?b=c", "[::1]:9".into()));
         assert_eq!(
             (found.replicas, command.as_deref()),
@@ -241,6 +256,10 @@ mod tests {
                 &["--allowed-hosts", "https://notes.example.com"],
                 "\"https://notes.example.com\" is not the name of a host; use one like notes.example.com, without a port; \
                  see notes --help",
+            ),
+            (
+                &["--trusted-proxies", "10.0.0.1/8"],
+                "\"10.0.0.1/8\" is not an address or a network; use one like 10.0.0.7 or 10.0.0.0/8; see notes --help",
             ),
             (&["seed", "seed"], "\"seed\" is not an option; see notes --help"),
         ] {

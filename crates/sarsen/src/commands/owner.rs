@@ -39,7 +39,7 @@ enum Verb {
     #[command(after_help = "The link works once, for one hour. A suspension of the owner ends.\n\
                             The audit trail of the organization platform says who asked for it.\n\
                             \n\
-                            Example:  sudo -u sarsen sarsen owner recover --config /etc/sarsen/sarsen.toml --email olga@example.com")]
+                            Example:  sudo -u sarsen sarsen owner recover --config /var/lib/sarsen/sarsen.toml --email olga@example.com")]
     Recover(Box<Recover>),
 }
 

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::{BootTime, Snapshot, Uptime};
 
-/// The stream has a sign of life every 15 seconds.
+/// The stream has a sign of life every 10 seconds.
 const STALE_AFTER: Duration = Duration::from_secs(30);
 /// Access tokens of Sarsen live for ten minutes.
 const LIFETIME_MAX: Duration = Duration::from_secs(900);
@@ -126,7 +126,7 @@ impl Sarsen {
         Sarsen { when_stale, ..self }
     }
 
-    /// How long the stream may be silent. The default is 30 seconds; the server sends something every 15.
+    /// How long the stream may be silent. The default is 30 seconds; the server sends something every 10.
     pub fn stale_after(self, stale_after: Duration) -> Sarsen {
         Sarsen { stale_after, ..self }
     }
