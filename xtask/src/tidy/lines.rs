@@ -42,6 +42,24 @@ fn complaints(tree: &Tree) -> Vec<String> {
                 found.push(format!("{path}:{}: {what}", index + 1));
             }
         }
+        if path.ends_with(".rs") {
+            found.extend(forgotten(path, text));
+        }
+    }
+    found
+}
+
+/// Tests that say that the soak runs them, and that it does not find: it goes by their names.
+fn forgotten(path: &str, text: &str) -> Vec<String> {
+    const IGNORED: &str = concat!("#[ign", "ore = ");
+    let mut lines = text.lines().enumerate();
+    let mut found = Vec::new();
+    while let Some((index, line)) = lines.next() {
+        let says_soak = line.trim_start().starts_with(IGNORED) && line.contains("soak");
+        let test = says_soak.then(|| lines.find_map(|(_, line)| line.split_once("fn "))).flatten();
+        if test.is_some_and(|(_, name)| !name.starts_with("soak_")) {
+            found.push(format!("{path}:{}: the soak runs tests whose names begin with `soak_`", index + 1));
+        }
     }
     found
 }
@@ -84,4 +102,12 @@ fn it_bites() {
     assert!(line("a.md", &["https://example.com/ho", "me/ada"]).is_none());
     assert!(line("a.js", &["'https://pypi", ".org/simple'"]).is_some());
     assert!(line("x/package-lock.json", &["\"resolved\": \"x\""]).is_some());
+}
+
+#[test]
+fn a_test_that_the_soak_does_not_find_is_a_complaint() {
+    let ignored =
+        |name: &str| ["#[ign", "ore = \"long: the soak runs it\"]\nasync fn ", name, "() {"].concat();
+    assert_eq!(forgotten("a.rs", &ignored("many_streams")).len(), 1);
+    assert!(forgotten("a.rs", &ignored("soak_many_streams")).is_empty());
 }

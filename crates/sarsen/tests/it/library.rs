@@ -35,14 +35,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 "#;
 
-/// A back end without identity, as in `docs/extend/authentication.md`.
+/// A back end without identity, as in `authentication.md` and `database.md` of `docs/extend`.
 const BACK_END: &str = r#"//! A back end of another program, on `sarsen::live` and `sarsen::store`.
 
 use axum::extract::State;
 use sarsen::live::auth::{Accept, Issuer, LocalIssuer, Sarsen};
 use sarsen::live::extract::Json;
 use sarsen::live::{App, Authenticate, Authenticating, Caller, Claims, Context, Problem, Query};
-use sarsen::store::{Key, Snapshot, Sql, Tx, args, sql};
+use sarsen::store::{Error, Key, Log, Snapshot, Sql, Tx, args, log, sql};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -132,8 +132,21 @@ fn create_user(_tx: &mut Tx<'_>, _id: &str, _name: &str, _hash: &str) -> Result<
     unreachable!("the program is only compiled")
 }
 
+static SIGNED_UP: Log = log("signed_up");
+
+async fn welcome(context: Context) -> Result<(), Problem> {
+    let page = context.store().read(|snapshot| snapshot.log_page(&SIGNED_UP, "welcome", 100)).await;
+    let page = page.map_err(|error: Error| Problem::from(error))?;
+    let week_ago = context.now() - Duration::from_secs(7 * 86_400);
+    let done = move |tx: &mut Tx<'_>| {
+        tx.trim_log(&SIGNED_UP, week_ago)?;
+        tx.keep_place(&SIGNED_UP, "welcome", &page).map(drop)
+    };
+    Ok(context.store().write::<_, Error, _>("welcome.done", done).await?)
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let app = App::new().query::<GetCounter>();
+    let app = App::new().query::<GetCounter>().every("welcome", Duration::from_secs(1), welcome);
     let app = app.routes(axum::Router::new().route("/sign_up", axum::routing::post(sign_up)));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let _app = match arguments.as_slice() {
@@ -147,14 +160,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[test]
 #[ignore = "it compiles for half a minute: the soak runs it"]
-fn a_program_of_another_workspace_embeds_the_server() {
+fn soak_a_program_of_another_workspace_embeds_the_server() {
     let clap = "clap = { version = \"4\", features = [\"derive\"] }";
     builds("embedding", PROGRAM, "identity", clap);
 }
 
 #[test]
 #[ignore = "it compiles for a minute: the soak runs it"]
-fn a_back_end_of_another_workspace_builds_without_the_identity_server() {
+fn soak_a_back_end_of_another_workspace_builds_without_the_identity_server() {
     let others = "axum = { version = \"0.8\", default-features = false }\n\
                   serde = { version = \"1\", features = [\"derive\"] }\nserde_json = \"1\"\n\
                   tokio = { version = \"1\", features = [\"rt\", \"sync\"] }\nutoipa = \"6\"";
