@@ -3,7 +3,10 @@
 //! A caller pays once for each answer that it watches, however many of its streams watch it. [`Payers`] has the callers of one
 //! live query.
 
+use crate::Caller;
+use crate::turns::Line;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -21,6 +24,26 @@ impl Account {
     fn charge(&self, before: usize, bytes: usize, most: usize) -> bool {
         let add = |now: usize| Some(now - before + bytes).filter(|after| bytes <= before || *after <= most);
         self.answer_bytes.fetch_update(Relaxed, Relaxed, add).is_ok()
+    }
+}
+
+/// Who is counted for a request without a stream.
+pub(crate) struct Counted {
+    /// The user, or the network; no user has the name of a network.
+    pub(crate) name: String,
+    /// How often they have the limit of one caller. The /48 of IPv6, of which one customer may have all networks, has it twice.
+    pub(crate) share: usize,
+}
+
+impl Counted {
+    pub(crate) fn of(caller: &Caller, address: IpAddr) -> Counted {
+        // No token has a subject that begins like this.
+        let network = |address: IpAddr| format!("\0{address}");
+        match (&caller.subject, web::network::site(address)) {
+            (Some(user), _) => Counted { name: user.clone(), share: 1 },
+            (None, Some(site)) => Counted { name: network(site), share: 2 },
+            (None, None) => Counted { name: network(web::network::network(address)), share: 1 },
+        }
     }
 }
 
@@ -90,6 +113,15 @@ impl Payers {
         }
     }
 
+    /// In whose line their query waits for its runs: that of the caller with the fewest subscriptions. So whoever has many
+    /// delays nobody who watches one of them, and two who have the same ones have no more turns than two callers. `None` if
+    /// there are very many callers: it waits in a line of its own.
+    pub(crate) fn line(&self) -> Option<Line> {
+        let few = Some(&self.list).filter(|list| list.len() <= LIST_MAX)?;
+        let payer = few.iter().min_by_key(|payer| payer.account.subscriptions.load(Relaxed))?;
+        Some(Line(address(&payer.account)))
+    }
+
     /// Charges all for an answer that replaces the last one. Returns those who have no room for it.
     pub(crate) fn charge(&mut self, bytes: usize, most: usize) -> Vec<Arc<Account>> {
         let mut without_room = Vec::new();
@@ -149,6 +181,38 @@ mod tests {
         assert!(!other.add(&grace, 51, 100));
         drop((one, other));
         assert_eq!((charged(&ada), charged(&grace)), (0, 0));
+    }
+
+    #[test]
+    fn the_networks_of_one_customer_are_counted_together() {
+        let of = |address: &str| {
+            let counted = Counted::of(&Caller::default(), address.parse().expect("an address"));
+            (counted.name, counted.share)
+        };
+        assert_eq!(of("2001:db8:7:1::1"), of("2001:db8:7:ffff::2"));
+        assert_ne!(of("2001:db8:7:1::1"), of("2001:db8:8:1::1"));
+        assert_eq!((of("192.0.2.1").1, of("2001:db8::1").1), (1, 2));
+        let ada = Caller { subject: Some("ada".to_owned()), ..Caller::default() };
+        assert_eq!(Counted::of(&ada, [192, 0, 2, 1].into()).name, "ada");
+    }
+
+    #[test]
+    fn a_query_waits_in_the_line_of_the_caller_with_the_fewest_subscriptions() {
+        let [busy, other, quiet] = [10_000, 10_000, 1].map(|subscriptions| {
+            Arc::new(Account { subscriptions: AtomicUsize::new(subscriptions), ..Account::default() })
+        });
+        let line = |account: &Arc<Account>| Some(Line(address(account)));
+        let (mut shared, mut watched) = (Payers::default(), Payers::default());
+        assert_eq!(shared.line(), None);
+        [&busy, &other].iter().for_each(|account| assert!(shared.add(account, 1, 10)));
+        assert!([line(&busy), line(&other)].contains(&shared.line()), "together they have no other lines");
+        [&busy, &quiet].iter().for_each(|account| assert!(watched.add(account, 1, 10)));
+        assert_eq!(watched.line(), line(&quiet));
+        watched.remove(&quiet);
+        assert_eq!(watched.line(), line(&busy));
+        let many: Vec<_> = (0..LIST_MAX).map(|_| Arc::new(Account::default())).collect();
+        many.iter().for_each(|account| assert!(watched.add(account, 1, 10)));
+        assert_eq!(watched.line(), None);
     }
 
     #[test]

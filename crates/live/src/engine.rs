@@ -111,7 +111,8 @@ impl Ready {
             (true, _) => Kind::Retries,
             (false, _) => Kind::Others,
         };
-        Ready { group: group.clone(), line: state.line, kind }
+        let line = state.payers.line().unwrap_or(Line(Arc::as_ptr(group).addr()));
+        Ready { group: group.clone(), line, kind }
     }
 }
 
@@ -271,11 +272,7 @@ impl Engine {
         held: Option<(Version, Option<&str>)>,
         make: impl FnOnce() -> (bool, Work),
     ) -> (Arc<Group>, Option<u64>, Option<Full>) {
-        // Half of the room is for users, if there are any: without a token anybody can fill the rest from many networks.
-        let answer_bytes_max = match stream.is_strangers() {
-            true => self.limits.answer_bytes_max / 2,
-            false => self.limits.answer_bytes_max,
-        };
+        let answer_bytes_max = self.answer_bytes_max(stream);
         let (group, ask, full) = {
             let mut groups = self.groups.lock();
             if groups.len() >= self.crowded_at.load(Relaxed) {
@@ -284,14 +281,9 @@ impl Engine {
             }
             let group = groups.entry(key).or_insert_with_key(|key| {
                 let (is_point, work) = make();
-                Arc::new(Group::new(key.clone(), is_point, work, stream.line(), &self.answer_bytes))
+                Arc::new(Group::new(key.clone(), is_point, work, &self.answer_bytes))
             });
             let mut state = group.state.lock();
-            if state.members.is_empty() {
-                state.line = stream.line();
-            } else if state.line != stream.line() {
-                state.line = Line(Arc::as_ptr(group).addr());
-            }
             state.members.add(stream.clone(), slot);
             let bytes = state.frame.as_ref().map_or(0, |frame| frame.bytes());
             let has_room = state.payers.add(stream.account(), bytes, self.limits.answer_bytes_per_caller_max);
@@ -337,6 +329,15 @@ impl Engine {
             self.touch(&group);
         }
         (group, ask, full)
+    }
+
+    /// The bytes of all answers above which this stream gets no other one. Half of the room is for users, if there are any:
+    /// without a token anybody can fill the rest from many networks.
+    fn answer_bytes_max(&self, stream: &Stream) -> usize {
+        match stream.is_strangers() {
+            true => self.limits.answer_bytes_max / 2,
+            false => self.limits.answer_bytes_max,
+        }
     }
 
     /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch
@@ -479,7 +480,7 @@ impl Engine {
                     state.standing = Some(caller.clone());
                     state.members.iter().map(|member| member.stream.clone()).collect()
                 };
-                members.iter().for_each(|stream| stream.set_standing(caller.as_ref()));
+                members.iter().for_each(|stream| stream.set_standing(group, caller.as_ref()));
                 let mut state = group.state.lock();
                 let again = self.settle(group, &mut state, keys, shown);
                 state.waiting = Members::default();
@@ -500,6 +501,8 @@ impl Engine {
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
         let is_shown = is_new && !is_older;
+        // Many may have joined while there was room.
+        let is_first = before.is_none() && is_shown && group.key.query != WrittenAt::NAME;
         let is_confirmed = !is_new && state.confirmed.is_none_or(|confirmed| settled.replaces(confirmed));
         if is_shown || is_confirmed {
             state.confirmed = Some(settled);
@@ -533,9 +536,12 @@ impl Engine {
         state.drop_unwatched();
         drop(state);
         for (stream, slot) in &members {
-            match without_room.iter().any(|account| Arc::ptr_eq(account, stream.account())) {
-                true => stream.refuse(*slot, group, Full::Caller),
-                false => stream.mark(*slot, group, answered),
+            let has_room = !without_room.iter().any(|account| Arc::ptr_eq(account, stream.account()));
+            let is_full = is_first && self.answer_bytes.load(Relaxed) > self.answer_bytes_max(stream);
+            match (has_room, is_full) {
+                (false, _) => stream.refuse(*slot, group, Full::Caller),
+                (true, true) => stream.refuse(*slot, group, Full::Server),
+                (true, false) => stream.mark(*slot, group, answered),
             }
         }
         self.after(again);
@@ -639,7 +645,7 @@ mod tests {
     fn group(is_point: bool) -> Arc<Group> {
         let key = GroupKey { query: "", args: "".into(), claims: "".into() };
         let work = Work::Standing(Box::new(|_| Ok(None)));
-        Arc::new(Group::new(key, is_point, work, Line(0), &Arc::default()))
+        Arc::new(Group::new(key, is_point, work, &Arc::default()))
     }
 
     #[test]

@@ -7,7 +7,6 @@ use crate::frame::{Shared, Weight};
 use crate::members::Members;
 use crate::query::{Output, RunQuery};
 use crate::stream::Stream;
-use crate::turns::Line;
 use metrics::Histogram;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -106,8 +105,6 @@ pub(crate) struct GroupState {
     pub(crate) watch: Option<Watch>,
     pub(crate) keys: Vec<Key>,
     pub(crate) members: Members,
-    /// In whose line it waits for its runs: that of its subscribers' caller, or its own if there are several callers.
-    pub(crate) line: Line,
     /// When a key changed that the last run does not know.
     pub(crate) touched: Instant,
     /// The command that changed it, if one of this process did.
@@ -159,13 +156,7 @@ impl GroupState {
 
 impl Group {
     /// `all` counts the bytes of all answers and of what was asked for.
-    pub(crate) fn new(
-        key: GroupKey,
-        is_point: bool,
-        work: Work,
-        line: Line,
-        all: &Arc<AtomicUsize>,
-    ) -> Group {
+    pub(crate) fn new(key: GroupKey, is_point: bool, work: Work, all: &Arc<AtomicUsize>) -> Group {
         Group {
             _weight: Weight::new(key.args.len() + key.claims.len(), all),
             key,
@@ -188,7 +179,6 @@ impl Group {
                 watch: None,
                 keys: Vec::new(),
                 members: Members::default(),
-                line,
                 touched: Instant::now(),
                 cause: None,
                 due: Instant::now(),

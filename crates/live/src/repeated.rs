@@ -110,13 +110,14 @@ async fn begin(context: &Context, every: &Every) -> Option<Turn> {
 async fn work(context: &Context, every: &Every, mut turn: Turn) {
     let name = every.name;
     let mut working = pin!(caught_in(async { (every.work)(context.clone()).await }));
+    let mut pause = LEASE / 3;
     let worked = loop {
         tokio::select! {
             worked = &mut working => break worked.unwrap_or_else(|_| Err(Problem::internal())),
-            () = tokio::time::sleep(LEASE / 3) => {
+            () = tokio::time::sleep(pause) => {
                 let until = context.now() + LEASE;
                 match turn.move_to(context, name, until).await {
-                    Ok(true) => {}
+                    Ok(true) => pause = LEASE / 3,
                     Ok(false) => {
                         tracing::warn!(work = name, "another instance has begun this turn of repeated work; it ends here");
                         return;
@@ -124,7 +125,8 @@ async fn work(context: &Context, every: &Every, mut turn: Turn) {
                     // The database may answer before the time has passed.
                     Err(error) => {
                         tracing::warn!(%error, work = name, "a turn of repeated work cannot be kept");
-                        if context.now() + LEASE / 6 >= turn.until {
+                        pause = LOOK;
+                        if context.now() + SKEW_MAX >= turn.until {
                             tracing::warn!(work = name, "another instance may begin this turn of repeated work; it ends here");
                             return;
                         }

@@ -35,6 +35,8 @@ static TOO_LATE: Sql = sql(
     "SELECT due_ms, id, args, attempts FROM live_tasks WHERE due_ms > ?1 AND name = ?2 AND attempts > 0 LIMIT 16",
 );
 static DONE: Sql = sql("DELETE FROM live_tasks WHERE name = ?1 AND due_ms = ?2 AND id = ?3");
+/// The rows of `DUE` and `TOO_LATE`.
+const PAGE: usize = 16;
 /// How long an instance has for a task before another one may take it.
 const LEASE: Duration = Duration::from_secs(60);
 /// The longest time between two looks for tasks of other instances.
@@ -105,8 +107,8 @@ pub(crate) async fn run(context: Context, mut stopped: watch::Receiver<bool>) {
     let (mut watching, mut corrected) = (None, None::<Instant>);
     while !*stopped.borrow() {
         if corrected.is_none_or(|at| at.elapsed() > RETRY_MAX) {
-            corrected = Some(Instant::now());
-            correct(&context).await;
+            // Soon again if there are more, or the database does not answer.
+            corrected = correct(&context).await.is_ok_and(|are_more| !are_more).then(Instant::now);
         }
         if watching.is_none() {
             let (seen, notify) = (context.store().position(), planned_now.clone());
@@ -184,23 +186,25 @@ async fn read_tasks(
     context.store().read(read).await
 }
 
-/// Makes tasks due that wait for longer than any pause: they failed under a clock that was ahead.
-async fn correct(context: &Context) {
-    let now = context.now();
+/// Makes tasks due that wait for longer than any pause: they failed under a clock that was ahead. Returns whether there may
+/// be more.
+async fn correct(context: &Context) -> Result<bool, store::Error> {
+    let (now, mut are_more) = (context.now(), false);
     for entry in context.0.registry.tasks.values() {
         let name = entry.name;
-        let late = read_tasks(context, &TOO_LATE, now + RETRY_MAX + SKEW_MAX, name).await;
-        for task in late.into_iter().flatten() {
+        let late = read_tasks(context, &TOO_LATE, now + RETRY_MAX + SKEW_MAX, name).await?;
+        are_more |= late.len() >= PAGE;
+        for task in late {
             tracing::warn!(
                 task = name,
                 "a task that failed waits for a time that no pause lasts; it is tried now"
             );
             let correct =
                 move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, task.due, &task.id, now, task.attempts]);
-            // It is corrected at the next look otherwise.
-            let _ = context.store().write::<_, store::Error, _>("live.correct_task", correct).await;
+            context.store().write::<_, store::Error, _>("live.correct_task", correct).await?;
         }
     }
+    Ok(are_more)
 }
 
 /// Takes a task and runs it. An error: it could not be taken.

@@ -1,7 +1,7 @@
 //! Chooses the next group when more wait than may run. Callers take turns; in a turn one group of the caller runs.
 //!
 //! A caller may have thousands of groups that one write touches. In the order of their arrival, everybody else would wait
-//! for all of them. A group with subscribers of several callers has turns of its own.
+//! for all of them. In whose line a group waits that several callers watch, [`crate::account::Payers::line`] says.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,6 +1,7 @@
 //! `POST /rpc/{name}`: calls a query or a mutation.
 
 use super::{json, version_of};
+use crate::account::Counted;
 use crate::app::{Context, Given, random};
 use crate::backend::ClientAddress;
 use crate::extract::Path;
@@ -64,7 +65,10 @@ async fn write(
     let key = match headers.get("idempotency-key") {
         None => None,
         Some(key) => {
-            let key = key.to_str().unwrap_or_default();
+            let key = key.to_str().map_err(|_| {
+                let detail = "`Idempotency-Key` must be visible ASCII characters, such as a UUID.";
+                Problem::new(StatusCode::BAD_REQUEST, "invalid_idempotency_key", detail)
+            })?;
             let key = idempotent::Key::new(key, caller.subject.as_deref(), mutation.name, body)?;
             admit(context, caller, address)?;
             Some(key)
@@ -127,9 +131,8 @@ async fn write(
 
 /// Counts a mutation with a key. It may leave an answer for a day.
 fn admit(context: &Context, caller: &Caller, ClientAddress(address): ClientAddress) -> Result<(), Problem> {
-    // No token has a subject that begins like this.
-    let owner = caller.subject.clone().unwrap_or_else(|| format!("\0{}", web::network::network(address)));
-    let most = context.0.limits.keyed_calls_per_caller_max;
+    let Counted { name: owner, share } = Counted::of(caller, address);
+    let most = share * context.0.limits.keyed_calls_per_caller_max;
     context.0.keyed_calls.admit(&owner, most, context.now().millis()).map_err(|wait| {
         let detail = format!(
             "You have sent {most} calls with an `Idempotency-Key` in a quarter of an hour (`keyed_calls_per_caller_max`). \

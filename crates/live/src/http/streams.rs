@@ -106,8 +106,8 @@ impl Streams {
         let is_anonymous = caller.subject.is_none();
         // Half of the places are for users, if there are any: without a token anybody can fill the others from many networks.
         let has_users = context.0.registry.authenticator.is_some();
-        let is_full = open.all >= limits.streams_max
-            || (is_anonymous && has_users && open.anonymous >= limits.streams_max.div_ceil(2));
+        let is_half = is_anonymous && has_users && open.anonymous >= limits.streams_max.div_ceil(2);
+        let is_full = is_half || open.all >= limits.streams_max;
         let own = open.by_caller.get(&owner).map_or(0, |owned| owned.streams);
         let site = web::network::site(address).filter(|_| is_anonymous);
         let of_site = site.and_then(|site| open.by_site.get(&site));
@@ -119,7 +119,7 @@ impl Streams {
         let refused = if open.stopping {
             Some(Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1)))
         } else if is_full {
-            let detail = match is_anonymous && has_users {
+            let detail = match is_half {
                 true => format!(
                     "This server has {} streams of callers without a token open, half of its {} (`streams_max`). Sign in.",
                     open.anonymous, limits.streams_max

@@ -6,6 +6,7 @@
 //!
 //! Where there are as many tickets as there may be, the oldest whose stream has ended makes room for a new one.
 
+use crate::account::Counted;
 use crate::app::{Context, random, sha256};
 use crate::backend::ClientAddress;
 use crate::frame;
@@ -123,21 +124,23 @@ impl Open {
 }
 
 impl Tickets {
-    fn make(&self, caller: Caller, owner: String, now: Time) -> Result<String, Problem> {
+    /// `leaves_half`: callers without a token leave half of the tickets to users.
+    fn make(&self, caller: Caller, owner: Counted, leaves_half: bool, now: Time) -> Result<String, Problem> {
+        let Counted { name: owner, share } = owner;
         let mut open = self.0.lock();
         let is_anonymous = caller.subject.is_none();
         let own = open.by_owner.get(&*owner).map_or(0, VecDeque::len);
-        if own >= TICKETS_PER_CALLER_MAX && !open.give_up_one_of(&owner) {
+        if own >= share * TICKETS_PER_CALLER_MAX && !open.give_up_one_of(&owner) {
             let detail = format!(
                 "You have {own} open tickets, as many as one user or one network may have. Use those that you have, or wait \
                  until they expire."
             );
             return Err(Problem { retry_after: Some(LIFE), ..Problem::limit(detail) });
         }
-        let is_full =
-            open.tickets.len() >= TICKETS_MAX || (is_anonymous && open.anonymous >= TICKETS_MAX / 2);
+        let is_half = is_anonymous && leaves_half && open.anonymous >= TICKETS_MAX / 2;
+        let is_full = is_half || open.tickets.len() >= TICKETS_MAX;
         if is_full && !open.give_up_any(is_anonymous) {
-            let detail = match is_anonymous {
+            let detail = match is_half {
                 true => "This server has all tickets open that it has for callers without a token. Sign in.",
                 false => "This server has all of its tickets open. Try again.",
             };
@@ -211,11 +214,11 @@ pub(super) async fn make(
 ) -> Result<impl IntoResponse, Problem> {
     // What the token says: the caller is judged anew when the ticket is used.
     let caller = context.caller_with_token(&headers).await?.authenticated;
-    // No token has a subject that begins like this.
-    let owner = caller.subject.clone().unwrap_or_else(|| format!("\0{}", web::network::network(address.0)));
+    let owner = Counted::of(&caller, address.0);
+    let has_users = context.0.registry.authenticator.is_some();
     let now = context.now();
     let life = until(&caller, now, LIFE).since(now).as_secs();
-    let ticket = context.0.streams.tickets.make(caller, owner, now)?;
+    let ticket = context.0.streams.tickets.make(caller, owner, has_users, now)?;
     Ok(([(CACHE_CONTROL, "no-store")], Json(json!({ "ticket": ticket, "expires_in": life }))))
 }
 
@@ -233,6 +236,10 @@ mod tests {
     }
 
     const WANTED: [u8; 32] = [1; 32];
+
+    fn owner(name: &str) -> Counted {
+        Counted { name: name.to_owned(), share: 1 }
+    }
 
     /// Opens a stream with a ticket; the stream lasts as long as the result.
     fn open(tickets: &Tickets, text: &str, now: Time) -> Result<Arc<Connected>, Problem> {
@@ -255,14 +262,14 @@ mod tests {
     #[test]
     fn a_ticket_ends_with_its_token() {
         let tickets = Tickets::default();
-        let text = tickets.make(user(10), "ada".to_owned(), at(0)).expect("a ticket");
+        let text = tickets.make(user(10), owner("ada"), true, at(0)).expect("a ticket");
         assert!(open(&tickets, &text, at(9)).is_ok() && open(&tickets, &text, at(10)).is_err());
     }
 
     #[test]
     fn a_ticket_without_a_token_reopens_a_stream_for_an_hour() {
         let tickets = Tickets::default();
-        let text = tickets.make(Caller::default(), "\0net".to_owned(), at(0)).expect("a ticket");
+        let text = tickets.make(Caller::default(), owner("\0net"), true, at(0)).expect("a ticket");
         for second in [29, 1800, 3628] {
             assert!(open(&tickets, &text, at(second)).is_ok(), "{second}");
         }
@@ -272,7 +279,7 @@ mod tests {
     #[test]
     fn a_ticket_is_for_one_stream_with_the_same_subscriptions() {
         let tickets = Tickets::default();
-        let text = tickets.make(user(1000), "ada".to_owned(), at(0)).expect("a ticket");
+        let text = tickets.make(user(1000), owner("ada"), true, at(0)).expect("a ticket");
         tickets.caller(&text, &[2; 32], at(1)).expect("asking for it opens nothing");
         let first = open(&tickets, &text, at(2)).expect("opens");
         tickets.caller(&text, &[2; 32], at(3)).expect_err("it has opened another one");
@@ -285,7 +292,7 @@ mod tests {
         let tickets = Tickets::default();
         let mut texts = Vec::new();
         for page in 0..3 * TICKETS_PER_CALLER_MAX {
-            let text = tickets.make(user(1_000_000), "ada".to_owned(), at(page as i64)).expect("a ticket");
+            let text = tickets.make(user(1_000_000), owner("ada"), true, at(page as i64)).expect("a ticket");
             drop(open(&tickets, &text, at(page as i64)).expect("opens"));
             texts.push(text);
         }
@@ -299,26 +306,27 @@ mod tests {
         let tickets = Tickets::default();
         let mut streams = Vec::new();
         for _ in 0..TICKETS_PER_CALLER_MAX {
-            let text = tickets.make(user(1_000), "ada".to_owned(), at(0)).expect("a ticket");
+            let text = tickets.make(user(1_000), owner("ada"), true, at(0)).expect("a ticket");
             streams.push(open(&tickets, &text, at(0)).expect("opens"));
         }
-        let refused = tickets.make(user(1_000), "ada".to_owned(), at(1)).expect_err("all are in use");
+        let refused = tickets.make(user(1_000), owner("ada"), true, at(1)).expect_err("all are in use");
         assert_eq!(refused.retry_after, Some(LIFE));
         streams.pop();
-        tickets.make(user(1_000), "ada".to_owned(), at(1)).expect("one stream has ended");
+        tickets.make(user(1_000), owner("ada"), true, at(1)).expect("one stream has ended");
     }
 
     #[test]
     fn strangers_leave_half_of_the_tickets_to_users() {
         let tickets = Tickets::default();
-        let stranger = |network: usize| tickets.make(Caller::default(), format!("\0{network}"), at(0));
+        let stranger =
+            |network: usize| tickets.make(Caller::default(), owner(&format!("\0{network}")), true, at(0));
         let first = stranger(0).expect("a ticket");
         for number in 1..TICKETS_MAX / 2 {
             stranger(number / TICKETS_PER_CALLER_MAX).expect("a ticket");
         }
         stranger(0).expect_err("one network has its share");
         stranger(TICKETS_MAX).expect_err("all networks have theirs");
-        tickets.make(user(100), "ada".to_owned(), at(0)).expect("a ticket of a user");
+        tickets.make(user(100), owner("ada"), true, at(0)).expect("a ticket of a user");
         drop(open(&tickets, &first, at(1)).expect("opens"));
         stranger(TICKETS_MAX).expect("a stream has ended");
         tickets.sweep(at(31));

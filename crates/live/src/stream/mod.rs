@@ -20,7 +20,6 @@ use crate::caller::Caller;
 use crate::engine::{Engine, Full};
 use crate::frame::{self, Held};
 use crate::group::{Group, GroupKey, Phase, Work};
-use crate::turns::Line;
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -126,11 +125,6 @@ impl Stream {
         })
     }
 
-    /// The line of its caller.
-    pub(crate) fn line(&self) -> Line {
-        Line(Arc::as_ptr(&self.account).addr())
-    }
-
     /// What all streams of its caller take.
     pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
@@ -152,15 +146,23 @@ impl Stream {
             state.authenticated.as_deref().unwrap_or(&state.caller).clone()
         };
         let key = GroupKey { query: "", args: standing_key(&caller).into(), claims: "".into() };
-        let make = move || {
-            let run = move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &caller);
-            (true, Work::Standing(Box::new(run)))
+        let before = self.state.lock().standing.clone();
+        let group = match before {
+            // Another renewal has come to the same token.
+            Some(group) if group.key == key => group,
+            before => {
+                let make = move || {
+                    let run =
+                        move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &caller);
+                    (true, Work::Standing(Box::new(run)))
+                };
+                let (group, ..) = self.engine.join(key, self, STANDING, None, make);
+                // Until the new one is there, frames wait for the one before.
+                self.state.lock().standing = Some(group.clone());
+                before.into_iter().for_each(|before| before.leave(self, STANDING));
+                group
+            }
         };
-        let (group, ..) = self.engine.join(key, self, STANDING, None, make);
-        // Until the new one is there, frames wait for the one before.
-        let before = self.state.lock().standing.replace(group.clone());
-        let before = before.filter(|before| !Arc::ptr_eq(before, &group));
-        before.into_iter().for_each(|group| group.leave(self, STANDING));
         drop(one_at_a_time);
         // The last run's result holds for this stream too, unless another run is due, which gives its result to all. The group
         // may find another standing while its last one is taken over.
@@ -169,18 +171,20 @@ impl Stream {
             state.standing.clone().filter(|_| state.phase != Phase::Queued)
         };
         while let Some(standing) = known() {
-            self.set_standing(standing.as_ref());
+            self.set_standing(&group, standing.as_ref());
             if known().is_none_or(|now| now == standing) {
                 break;
             }
         }
     }
 
-    /// The caller as the database sees them now. Subscriptions whose claims differ move to other groups.
-    pub(crate) fn set_standing(self: &Arc<Stream>, caller: Option<&Caller>) {
+    /// The caller as the database sees them now, which this group has found. Subscriptions whose claims differ move to other
+    /// groups. What the group of an earlier token finds late says nothing of this one.
+    pub(crate) fn set_standing(self: &Arc<Stream>, found_by: &Arc<Group>, caller: Option<&Caller>) {
+        let stands_on = |state: &State| state.standing.as_ref().is_some_and(|own| Arc::ptr_eq(own, found_by));
         let Some(caller) = caller else {
             let mut state = self.state.lock();
-            if state.ended {
+            if state.ended || !stands_on(&state) {
                 return;
             }
             state.behind.clear();
@@ -192,7 +196,8 @@ impl Stream {
         // A subscription that is being added is there before the caller changes, or is added for the new one.
         let one_at_a_time = self.changing.lock();
         let mut state = self.state.lock();
-        if state.caller.claims == caller.claims && state.caller.subject == caller.subject {
+        let is_known = state.caller.claims == caller.claims && state.caller.subject == caller.subject;
+        if is_known || !stands_on(&state) {
             return;
         }
         state.caller = caller.clone();
@@ -423,6 +428,7 @@ impl Stream {
 
     /// Ends the subscription of this slot: there is no room for the answer.
     pub(crate) fn refuse(&self, slot: u32, group: &Arc<Group>, full: Full) {
+        let is_strangers = self.is_strangers();
         let mut state = self.state.lock();
         let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { return };
         if !subscription.is_of(Some(group)) {
@@ -435,6 +441,11 @@ impl Stream {
                 "The answers of your live queries take more than {} bytes together (`answer_bytes_per_caller_max`). End some \
                  of them, and subscribe again.",
                 limits.answer_bytes_per_caller_max
+            ),
+            Full::Server if is_strangers => format!(
+                "The answers that this server keeps take more than {} bytes, half of its room (`answer_bytes_max`). The other \
+                 half is for users: sign in, or subscribe again later.",
+                limits.answer_bytes_max / 2
             ),
             Full::Server => format!(
                 "The answers that this server keeps take more than {} bytes (`answer_bytes_max`). Subscribe again later.",

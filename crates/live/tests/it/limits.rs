@@ -93,6 +93,34 @@ async fn a_change_that_is_refused_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_stream_at_once_leave_one_subscription_with_a_key() {
+    let database = TestPlace::create();
+    let running = serve(&database, |_| {}).await;
+    let ada = Client::new(running.address, "ada");
+    (1..=8).for_each(|id| drop(ada.value("create", json!({ "id": id }))));
+    let mut events = ada.live(json!([]));
+    let hello = events.expect("hello");
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            for id in 1..=8 {
+                let (ada, hello) = (&ada, &hello);
+                scope.spawn(move || {
+                    assert_eq!(change(ada, hello, json!([get("a", id)]), json!([])).status, 204)
+                });
+            }
+        });
+    }
+    // Whichever was last: it is the only one.
+    assert_eq!(change(&ada, &hello, json!([get("end", 1)]), json!(["a"])).status, 204);
+    while events.next().expect("an event").data["keys"] != json!(["end"]) {}
+    (1..=8).for_each(|id| drop(ada.value("increment", json!({ "id": id }))));
+    assert_eq!(events.expect("value").data["keys"], json!(["end"]));
+    (2..=8).chain([1]).for_each(|id| drop(ada.value("increment", json!({ "id": id }))));
+    assert_eq!(events.expect("value").data["keys"], json!(["end"]), "no other subscription is left");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_has_so_many_subscriptions_in_all_streams() {
     let database = TestPlace::create();
     let running = serve(&database, |settings| settings.limits.subscriptions_per_caller_max = 3).await;

@@ -175,3 +175,36 @@ async fn a_renewed_stream_stands_on_its_new_token() {
     assert_eq!(events.next(), None);
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_at_once_leave_nothing_behind() {
+    let server = start().await;
+    let address = server.running.address;
+    let admin = Client::new(address, "admin");
+    let tokens = ["ada#t1", "ada#t2", "ada#t3", "ada#t4"];
+    for token in tokens {
+        admin.value("set_session", json!({ "id": &token[4..], "role": "student" }));
+    }
+    let mut events = Client::new(address, tokens[0]).live(json!([]));
+    let hello = events.expect("hello");
+    let path = format!("/live/{}", hello.data["stream"].as_str().expect("a name"));
+    let renewal = json!({ "secret": hello.data["secret"] }).to_string();
+    for _ in 0..50 {
+        std::thread::scope(|scope| {
+            for token in tokens {
+                let (path, renewal) = (&path, &renewal);
+                scope.spawn(move || {
+                    assert_eq!(Client::new(address, token).send("POST", path, &[], renewal).status, 204)
+                });
+            }
+        });
+    }
+    drop(events);
+    // Groups without subscribers are forgotten after some seconds.
+    let began = std::time::Instant::now();
+    while !admin.send("GET", "/metrics", &[], "").body.contains("\nlive_groups 0\n") {
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "somebody still subscribes");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    server.running.stop().await;
+}

@@ -155,6 +155,43 @@ async fn tasks_that_cannot_be_taken_are_tried_once_a_second() {
     running.stop().await;
 }
 
+/// Says when the work that has it ends.
+struct Ends(mpsc::UnboundedSender<()>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_cannot_be_kept_ends_when_another_instance_may_begin_it() {
+    if kind() != Kind::Sqlite {
+        return;
+    }
+    let (database, clock) = (TestPlace::create(), Clock::new());
+    let (say, mut ended) = mpsc::unbounded_channel();
+    let (app, mut began) = repeating(move |_| {
+        let ends = Ends(say.clone());
+        async move {
+            let _ends = ends;
+            std::future::pending().await
+        }
+    });
+    let running = serve(&database, &clock, app).await;
+    turn(&mut began).await;
+    let refuse = move |tx: &mut Tx<'_>| {
+        static REFUSE: Sql =
+            sql("CREATE TRIGGER refuse BEFORE UPDATE ON live_schedules BEGIN SELECT RAISE(ABORT, 'no'); END");
+        tx.exec(&REFUSE, &[])
+    };
+    running.context.store().write::<_, store::Error, _>("test", refuse).await.expect("a trigger");
+    clock.advance(Duration::from_secs(50));
+    // The turn is renewed 20 s after its begin.
+    tokio::time::timeout(2 * PATIENCE, ended.recv()).await.expect("it ends");
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_failed_under_a_wrong_clock_does_not_wait_for_years() {
     let (database, clock, ahead) = (TestPlace::create(), Clock::new(), Clock::new());

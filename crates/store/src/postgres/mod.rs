@@ -60,8 +60,8 @@ impl Database for Postgres {
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(parse(&options.url)?.primary()?);
         let (snapshot, epoch) = on_its_own_thread({
-            let (server, schema) = (server.clone(), options.schema());
-            move || remote::prepare_schema(server, |connection| prepare_schema(connection, schema))
+            let (server, place, schema) = (server.clone(), server.place(), options.schema());
+            move || remote::prepare_schema(server, |connection| prepare_schema(connection, &place, schema))
         })?;
         let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
         let writers = options.writers.max(1);
@@ -144,8 +144,13 @@ impl Drop for Signals {
     }
 }
 
-/// Migrates the schema and creates the change log. Returns the snapshot from which the log is read, and its epoch.
-fn prepare_schema(connection: &mut Connection, schema: Schema) -> Result<(PgSnapshot, Epoch), Error> {
+/// Migrates the schema and creates the change log of the server at `place`. Returns the snapshot from which the log is
+/// read, and its epoch.
+fn prepare_schema(
+    connection: &mut Connection,
+    place: &str,
+    schema: Schema,
+) -> Result<(PgSnapshot, Epoch), Error> {
     connection.batch(SCHEMA_LOCK)?;
     migrate::migrate(connection, schema)?;
     let statements = log::tables(Dialect::Postgres).iter().chain(&log_place::START_ANEW);
@@ -155,6 +160,7 @@ fn prepare_schema(connection: &mut Connection, schema: Schema) -> Result<(PgSnap
     let fsync = connection.first_row("SHOW fsync")?;
     if fsync.is_some_and(|row| row.get(0) == Some("off")) {
         tracing::warn!(
+            place,
             "the database has fsync = off: what was acknowledged is lost when its machine crashes; set it to on"
         );
     }

@@ -343,6 +343,26 @@ async fn commits_of_a_killed_server_are_in_the_database_that_a_restore_keeps() {
 }
 
 #[tokio::test]
+async fn an_old_database_that_cannot_be_kept_stays_as_it_is() {
+    let test = Database::Sqlite.open();
+    let (path, options) = (test.path(), test.options());
+    let folder = path.parent().expect("a folder").to_owned();
+    let saved = folder.join("saved.db");
+    test.store.backup(&saved).expect("a backup");
+    let reader = rusqlite::Connection::open(&path).expect("opens");
+    let begin = "BEGIN; SELECT count(*) FROM notes";
+    reader.execute_batch(begin).expect("reads");
+    test.add("n1", "ada", "one").await.expect("writes");
+    test.store.close();
+    // While it reads, the log cannot be moved into the file.
+    let kept = folder.join("no such folder/kept.db");
+    let refused = backup::restore(&saved, &path, &kept, |_| Ok::<_, Error>(())).expect_err("no such folder");
+    assert!(refused.to_string().contains("cannot be kept"), "{refused}");
+    drop(reader);
+    assert_eq!(count(options).await.0, 1, "the commit is in the log");
+}
+
+#[tokio::test]
 async fn the_database_file_follows_its_log_within_seconds() {
     let test = Database::Sqlite.open();
     test.add("n1", "ada", "one").await.expect("writes");

@@ -1,10 +1,11 @@
-//! Among the `replicas` are some that should not be there, or do not answer: nobody is shown what they hold, they keep
-//! nobody from the good ones, and the log says which they are.
+//! Servers that should not be there, or do not answer: nobody is shown what they hold, they keep nobody from the good
+//! ones, and the log says which they are.
 
 use crate::log_capture;
 use crate::proxy::Proxy;
 use crate::replicas::{has, open_at, until_replica_reads};
 use crate::support::{MIGRATIONS, add};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use store::testing::own_server::OwnServer;
 use store::{Options, Store};
@@ -18,6 +19,17 @@ async fn lists_hold_nothing_strange(store: &Store) {
     while began.elapsed() < SEVERAL_LOOKS {
         assert!(!has(store, "strange", "x").await, "that is nothing of the primary's");
     }
+}
+
+#[test]
+fn a_server_that_loses_commits_in_a_crash_is_told() {
+    let unsafe_settings = |_: &Path| "-c fsync=off".to_owned();
+    let Some(server) = OwnServer::start_with(unsafe_settings) else { return };
+    log_capture::keep();
+    for _ in 0..2 {
+        Store::open(Options::new(server.url(), MIGRATIONS)).expect("opens").close();
+    }
+    assert_eq!(log_capture::about(server.port, "set it to on"), 2, "at each start");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -90,6 +90,23 @@ async fn keys_rotate_with_an_overlap_and_retire() {
 }
 
 #[tokio::test]
+async fn keys_that_were_read_while_the_clock_was_ahead_do_not_stay_for_years() {
+    let (old, new) = (Signer::ec("old"), Signer::ec("new"));
+    let issuer = TestIssuer::start(&[&old]).await;
+    let (clock, years) = (TestClock::new(), Duration::from_secs(10 * 365 * 86_400));
+    let verifier = Issuer::discover(&issuer.url, clock.accept()).expect("an issuer");
+    clock.advance(years);
+    verifier.ready().await.expect("keys");
+    clock.set_back(years);
+    issuer.publish(&[&new]);
+    let by_old = old.sign(&issuer.claims());
+    while verifier.verify(&by_old).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    verifier.verify(&new.sign(&issuer.claims())).await.expect("published");
+}
+
+#[tokio::test]
 async fn an_issuer_that_does_not_answer_leaves_its_keys_in_use() {
     let (signer, later) = (Signer::ec("k"), Signer::ec("later"));
     let issuer = TestIssuer::start(&[&signer]).await;

@@ -141,6 +141,10 @@ impl TestClock {
         self.0.fetch_add(span.as_millis() as i64, Ordering::SeqCst);
     }
 
+    pub(super) fn set_back(&self, span: Duration) {
+        self.0.fetch_sub(span.as_millis() as i64, Ordering::SeqCst);
+    }
+
     pub(super) fn function(&self) -> super::Clock {
         let clock = self.0.clone();
         Arc::new(move || Time::from_millis(clock.load(Ordering::SeqCst)))
