@@ -8,7 +8,7 @@
 //! A run that fails leaves its group queued and is tried again. Under load, runs of one group keep a distance that grows
 //! with the time that groups wait, up to [`DISTANCE_MAX`].
 
-use crate::frame::Frame;
+use crate::frame::{Frame, Weight};
 use crate::group::{Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
 use crate::http::canary::WrittenAt;
 use crate::members::Members;
@@ -338,6 +338,12 @@ impl Engine {
             true => self.limits.answer_bytes_max / 2,
             false => self.limits.answer_bytes_max,
         }
+    }
+
+    /// Counts arguments of so many bytes that are kept for a stream. `None` if there is no room for them.
+    pub(crate) fn weight(&self, stream: &Stream, bytes: usize) -> Option<Weight> {
+        let has_room = self.answer_bytes.load(Relaxed) + bytes <= self.answer_bytes_max(stream);
+        has_room.then(|| Weight::new(bytes, &self.answer_bytes))
     }
 
     /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch

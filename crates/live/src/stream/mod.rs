@@ -11,7 +11,7 @@ mod subscription;
 
 pub(crate) use sending::StreamBody;
 pub(crate) use subscription::Wanted;
-use subscription::{Source, Subscription};
+use subscription::{Kept, Source, Subscription};
 
 use crate::Problem;
 use crate::account::Account;
@@ -282,10 +282,11 @@ impl Stream {
                 // Kept for the day on which it is allowed: what it gets then must not be older.
                 let known = wanted.have.as_deref().and_then(Held::parse).map(|held| held.version).or(sent);
                 let held = known.map(|version| Box::new(Held { version, digest: String::new() }));
-                // Only what a user is told depends on rows.
-                let may_pass =
-                    !is_long && caller.subject.is_some() && self.registry.query(&wanted.query).is_ok();
-                let source = Source::Refused(may_pass.then(|| Box::new(wanted)));
+                let has_standing =
+                    self.registry.authenticator.as_ref().is_some_and(|auth| auth.has_standing());
+                let may_pass = has_standing && !is_long && self.registry.query(&wanted.query).is_ok();
+                let weight = may_pass.then(|| self.engine.weight(self, wanted.args_bytes())).flatten();
+                let source = Source::Refused(weight.map(|_weight| Box::new(Kept { wanted, _weight })));
                 self.fill_slot(slot, Subscription { held, ..Subscription::new(source, rows, key) });
                 return self.notice(text);
             }

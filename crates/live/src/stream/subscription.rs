@@ -1,7 +1,7 @@
 //! A subscription of a stream: what the client asked for, and what was sent for it.
 
 use crate::Problem;
-use crate::frame::Held;
+use crate::frame::{Held, Weight};
 use crate::group::Group;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -61,12 +61,18 @@ pub(super) struct Subscription {
     pub(super) sent: Option<(Version, Arc<str>)>,
 }
 
+/// What a client asked for and may not have yet.
+pub(super) struct Kept {
+    pub(super) wanted: Wanted,
+    pub(super) _weight: Weight,
+}
+
 /// Where a subscription's frames come from.
 pub(super) enum Source {
     /// The group knows the query and its arguments.
     Group(Arc<Group>),
     /// Nowhere, while the caller's claims do not allow what was asked for; whoever calls, if that is not kept.
-    Refused(Option<Box<Wanted>>),
+    Refused(Option<Box<Kept>>),
 }
 
 impl Subscription {
@@ -101,7 +107,7 @@ impl Subscription {
     /// What the client asked for, without what it held then.
     pub(super) fn wanted(&self) -> Option<Wanted> {
         Some(match &self.source {
-            Source::Refused(wanted) => Wanted { have: None, ..(**wanted.as_ref()?).clone() },
+            Source::Refused(kept) => Wanted { have: None, ..kept.as_ref()?.wanted.clone() },
             Source::Group(group) => Wanted {
                 key: serde_json::from_str(&self.key).ok()?,
                 query: group.key.query.to_owned(),

@@ -51,6 +51,21 @@ async fn a_changed_role_decides_anew_what_a_stream_shows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_database_allows_later_reaches_also_those_without_a_token() {
+    let server = start().await;
+    let address = server.running.address;
+    let admin = Client::new(address, "admin");
+    admin.value("create", json!({ "id": 1 }));
+    let mut events =
+        Client::new(address, "").live(json!([{ "key": "a", "query": "secret", "args": { "id": 1 } }]));
+    events.expect("hello");
+    assert_eq!(events.expect("error").data["problem"]["code"], "forbidden");
+    admin.value("set_session", json!({ "id": "maybe-guest", "role": "teacher" }));
+    assert_eq!(events.expect("value").value(), &json!(0));
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_instance_notices_changes_and_revocations() {
     let server = start().await;
     if !server.database.is_shared() {
