@@ -455,8 +455,8 @@ class Renewal {
         this.#timer = setTimeout(async () => {
             try {
                 const next = await renew(token);
-                if (next !== token)
-                    this.plan(next, renew);
+                // A source may renew only what is about to expire.
+                this.plan(next, renew, next === token ? failures + 1 : 0);
             }
             catch {
                 this.plan(token, renew, failures + 1);
@@ -503,6 +503,8 @@ class Connection {
     #syncs = false;
     #isPolling = false;
     #pollingUntil = 0;
+    /** The server has answered the last poll. */
+    #hasPolled = false;
     /** Polls leave these keys out until then: the server refused them, and would answer each poll at once. */
     #leftOut = new Map();
     #watchdog;
@@ -524,10 +526,11 @@ class Connection {
                 void this.#run();
             else if (this.#subscriber.subscriptions().length === 0)
                 this.#abort.abort('empty');
-            else if (this.#isPolling)
-                this.#abort.abort('again');
-            else
+            else if (!this.#isPolling)
                 void this.#change();
+            // A pause that the server asked for goes on.
+            else if (!this.#isPausing)
+                this.#abort.abort('again');
         });
     }
     /** The network or the user is back: ends a pause between two attempts, and a connection that is overdue. */
@@ -563,7 +566,7 @@ class Connection {
                 else if (end.why !== 'failed' && (end.why === 'bye' || lasted >= SHORT_MS))
                     shorts = 0;
             }
-            if (end.why === 'polled' || end.why === 'refused' || lasted >= STEADY_MS)
+            if (['polled', 'refused', 'moved'].includes(end.why) || lasted >= STEADY_MS)
                 attempt = 0;
             if (end.why === 'again' || end.why === 'polled')
                 continue;
@@ -645,7 +648,7 @@ class Connection {
         // While others wait, the server must answer at once: it holds no poll for what the client does not have.
         const tried = choice.tried.length < choice.missing.length ? choice.tried.map(anew) : choice.tried;
         const subscriptions = [...choice.kept, ...tried];
-        this.#subscriber.status('polling');
+        this.#subscriber.status(this.#hasPolled ? 'polling' : 'connecting');
         if (subscriptions.length === 0) {
             await sleep(LEFT_OUT_MS, abort.signal);
             return { why: 'again' };
@@ -662,6 +665,8 @@ class Connection {
             // What does not fit into a URL goes into a body.
             const request = path.length <= URL_MAX ? { method: 'GET', path } : { method: 'POST', path: '/live/poll', body: { subscriptions } };
             const response = await this.#http.send({ ...request, signal: abort.signal, ...watchedBy(watchdog, silence) });
+            this.#hasPolled = true;
+            this.#subscriber.status('polling');
             this.#accept(subscriptions);
             for await (const event of events(response, () => watchdog.set(silence))) {
                 if (event.event === 'bye')
@@ -672,9 +677,10 @@ class Connection {
             }
         }
         catch (error) {
-            if (!abort.signal.aborted)
-                return this.#refused(error, choice);
-            return { why: abort.signal.reason === 'silent' ? 'lost' : 'again' };
+            if (abort.signal.aborted && abort.signal.reason !== 'silent')
+                return { why: 'again' };
+            this.#hasPolled = false;
+            return abort.signal.aborted ? { why: 'lost' } : this.#refused(error, choice);
         }
         finally {
             watchdog.stop();
@@ -826,7 +832,7 @@ class Connection {
         let token = await this.#http.tokens.get();
         if (token === old)
             token = await this.#http.tokens.refresh(old);
-        if (stream && stream === this.#stream)
+        if (token !== old && stream && stream === this.#stream)
             await this.#send(stream, [], []);
         return token;
     }
@@ -1160,8 +1166,7 @@ class Subscriptions {
     }
     /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
     reset() {
-        this.#source?.close();
-        this.#source = undefined;
+        this.release();
         const shown = [];
         for (const [id, topic] of this.#topics) {
             if (topic.forget())
@@ -1178,12 +1183,16 @@ class Subscriptions {
         else
             this.status('idle');
     }
+    /** Ends the use of the source. The values stay. */
+    release() {
+        this.#source?.close();
+        this.#source = undefined;
+    }
     close() {
         for (const topic of this.#topics.values())
             topic.forget();
         this.#topics.clear();
-        this.#source?.close();
-        this.#source = undefined;
+        this.release();
         this.status('idle');
     }
     listen(query, args, listener) {
@@ -1604,9 +1613,7 @@ class SharedSource {
             refused: (id, error) => {
                 if (error.code === 'token_failed' || error.status === 401)
                     return this.#failToken(id, error);
-                this.#sink.refused(id, error);
-                if (this.#isWantedElsewhere(id))
-                    this.#post({ kind: 'refused', id, document: error.document, status: error.status });
+                this.#tellRefused(id, error);
             },
             status: (status) => this.#tellStatus(status),
         });
@@ -1615,8 +1622,16 @@ class SharedSource {
         this.#post({ kind: 'leader' });
         return new Promise((resolve) => (this.#release = resolve));
     }
+    #tellRefused(id, error) {
+        this.#sink.refused(id, error);
+        if (this.#isWantedElsewhere(id))
+            this.#post({ kind: 'refused', id, document: error.document, status: error.status });
+    }
     /** There is no token, or the server refused it. If other tabs wait for values, one of them may have one that works. */
     #failToken(id, error) {
+        // Only a change of the stream failed, which goes on.
+        if (this.#status === 'live')
+            return this.#tellRefused(id, error);
         this.#refusal = error;
         if ([...this.#tabs.keys()].some((tab) => tab !== this.#tab))
             this.#handOver(error);
@@ -1804,6 +1819,15 @@ class Client {
         if (this.#source)
             this.#http.tokens.get().catch(() => { });
     };
+    /** The browser may keep the page and show it again. WebKit ends the page's locks meanwhile without telling it. */
+    #left = () => {
+        this.#source = undefined;
+        this.#subscriptions.release();
+    };
+    #back = (event) => {
+        if (event.persisted && !this.#closed && !this.#subscriptions.isEmpty)
+            void this.#connect();
+    };
     constructor(options = {}) {
         this.#timing = { ...TIMING, ...options.timing };
         const tokens = new Tokens(options.token, this.#timing.token);
@@ -1813,7 +1837,11 @@ class Client {
         this.#share = (options.share ?? true) && canShare();
         this.#subscriptions = new Subscriptions(() => void this.#connect());
         globalThis.addEventListener?.('online', this.#hurry);
+        globalThis.addEventListener?.('pagehide', this.#left);
+        globalThis.addEventListener?.('pageshow', this.#back);
         globalThis.addEventListener?.('pageshow', this.#seen);
+        // Another window may have been used beside this one, which was visible all the time.
+        globalThis.addEventListener?.('focus', this.#seen);
         if (typeof document !== 'undefined')
             document.addEventListener('visibilitychange', this.#seen);
     }
@@ -1866,7 +1894,10 @@ class Client {
         this.#rest.abort();
         this.#subscriptions.close();
         globalThis.removeEventListener?.('online', this.#hurry);
+        globalThis.removeEventListener?.('pagehide', this.#left);
+        globalThis.removeEventListener?.('pageshow', this.#back);
         globalThis.removeEventListener?.('pageshow', this.#seen);
+        globalThis.removeEventListener?.('focus', this.#seen);
         if (typeof document !== 'undefined')
             document.removeEventListener('visibilitychange', this.#seen);
     }

@@ -104,6 +104,14 @@ export class Client<A extends ApiShape = AnyApi> {
     this.#hurry();
     if (this.#source) this.#http.tokens.get().catch(() => {});
   };
+  /** The browser may keep the page and show it again. WebKit ends the page's locks meanwhile without telling it. */
+  readonly #left = () => {
+    this.#source = undefined;
+    this.#subscriptions.release();
+  };
+  readonly #back = (event: PageTransitionEvent) => {
+    if (event.persisted && !this.#closed && !this.#subscriptions.isEmpty) void this.#connect();
+  };
 
   constructor(options: ClientOptions = {}) {
     this.#timing = { ...TIMING, ...options.timing };
@@ -114,7 +122,11 @@ export class Client<A extends ApiShape = AnyApi> {
     this.#share = (options.share ?? true) && canShare();
     this.#subscriptions = new Subscriptions(() => void this.#connect());
     globalThis.addEventListener?.('online', this.#hurry);
+    globalThis.addEventListener?.('pagehide', this.#left);
+    globalThis.addEventListener?.('pageshow', this.#back);
     globalThis.addEventListener?.('pageshow', this.#seen);
+    // Another window may have been used beside this one, which was visible all the time.
+    globalThis.addEventListener?.('focus', this.#seen);
     if (typeof document !== 'undefined') document.addEventListener('visibilitychange', this.#seen);
   }
 
@@ -177,7 +189,10 @@ export class Client<A extends ApiShape = AnyApi> {
     this.#rest.abort();
     this.#subscriptions.close();
     globalThis.removeEventListener?.('online', this.#hurry);
+    globalThis.removeEventListener?.('pagehide', this.#left);
+    globalThis.removeEventListener?.('pageshow', this.#back);
     globalThis.removeEventListener?.('pageshow', this.#seen);
+    globalThis.removeEventListener?.('focus', this.#seen);
     if (typeof document !== 'undefined') document.removeEventListener('visibilitychange', this.#seen);
   }
 

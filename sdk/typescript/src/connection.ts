@@ -106,6 +106,8 @@ export class Connection {
   #syncs = false;
   #isPolling = false;
   #pollingUntil = 0;
+  /** The server has answered the last poll. */
+  #hasPolled = false;
   /** Polls leave these keys out until then: the server refused them, and would answer each poll at once. */
   #leftOut = new Map<string, number>();
   #watchdog: Watchdog | undefined;
@@ -125,8 +127,9 @@ export class Connection {
       if (this.#closed) return;
       if (!this.#running) void this.#run();
       else if (this.#subscriber.subscriptions().length === 0) this.#abort.abort('empty');
-      else if (this.#isPolling) this.#abort.abort('again');
-      else void this.#change();
+      else if (!this.#isPolling) void this.#change();
+      // A pause that the server asked for goes on.
+      else if (!this.#isPausing) this.#abort.abort('again');
     });
   }
 
@@ -160,7 +163,7 @@ export class Connection {
         if (end.why === 'silent' || (end.why === 'closed' && lasted < SHORT_MS)) shorts += 1;
         else if (end.why !== 'failed' && (end.why === 'bye' || lasted >= SHORT_MS)) shorts = 0;
       }
-      if (end.why === 'polled' || end.why === 'refused' || lasted >= STEADY_MS) attempt = 0;
+      if (['polled', 'refused', 'moved'].includes(end.why) || lasted >= STEADY_MS) attempt = 0;
       if (end.why === 'again' || end.why === 'polled') continue;
       // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
       const isWelcome = end.why === 'bye' && attempt === 0 && (lasted >= STEADY_MS || this.#isPolling);
@@ -228,7 +231,7 @@ export class Connection {
     // While others wait, the server must answer at once: it holds no poll for what the client does not have.
     const tried = choice.tried.length < choice.missing.length ? choice.tried.map(anew) : choice.tried;
     const subscriptions = [...choice.kept, ...tried];
-    this.#subscriber.status('polling');
+    this.#subscriber.status(this.#hasPolled ? 'polling' : 'connecting');
     if (subscriptions.length === 0) {
       await sleep(LEFT_OUT_MS, abort.signal);
       return { why: 'again' };
@@ -246,6 +249,8 @@ export class Connection {
       const request =
         path.length <= URL_MAX ? { method: 'GET', path } : { method: 'POST', path: '/live/poll', body: { subscriptions } };
       const response = await this.#http.send({ ...request, signal: abort.signal, ...watchedBy(watchdog, silence) });
+      this.#hasPolled = true;
+      this.#subscriber.status('polling');
       this.#accept(subscriptions);
       for await (const event of events(response, () => watchdog.set(silence))) {
         if (event.event === 'bye') pauseMs = event.retry ?? 0;
@@ -253,8 +258,9 @@ export class Connection {
         hasNews ||= ['value', 'rows', 'error'].includes(event.event);
       }
     } catch (error) {
-      if (!abort.signal.aborted) return this.#refused(error, choice);
-      return { why: abort.signal.reason === 'silent' ? 'lost' : 'again' };
+      if (abort.signal.aborted && abort.signal.reason !== 'silent') return { why: 'again' };
+      this.#hasPolled = false;
+      return abort.signal.aborted ? { why: 'lost' } : this.#refused(error, choice);
     } finally {
       watchdog.stop();
     }
@@ -390,7 +396,7 @@ export class Connection {
     const stream = this.#stream;
     let token = await this.#http.tokens.get();
     if (token === old) token = await this.#http.tokens.refresh(old);
-    if (stream && stream === this.#stream) await this.#send(stream, [], []);
+    if (token !== old && stream && stream === this.#stream) await this.#send(stream, [], []);
     return token;
   }
 }

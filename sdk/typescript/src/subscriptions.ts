@@ -63,8 +63,7 @@ export class Subscriptions implements Sink {
 
   /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
   reset(): void {
-    this.#source?.close();
-    this.#source = undefined;
+    this.release();
     const shown: Topic[] = [];
     for (const [id, topic] of this.#topics) {
       if (topic.forget()) shown.push(topic);
@@ -77,11 +76,16 @@ export class Subscriptions implements Sink {
     else this.status('idle');
   }
 
+  /** Ends the use of the source. The values stay. */
+  release(): void {
+    this.#source?.close();
+    this.#source = undefined;
+  }
+
   close(): void {
     for (const topic of this.#topics.values()) topic.forget();
     this.#topics.clear();
-    this.#source?.close();
-    this.#source = undefined;
+    this.release();
     this.status('idle');
   }
 

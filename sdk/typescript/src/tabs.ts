@@ -184,8 +184,7 @@ export class SharedSource implements Source {
       },
       refused: (id, error) => {
         if (error.code === 'token_failed' || error.status === 401) return this.#failToken(id, error);
-        this.#sink.refused(id, error);
-        if (this.#isWantedElsewhere(id)) this.#post({ kind: 'refused', id, document: error.document, status: error.status });
+        this.#tellRefused(id, error);
       },
       status: (status) => this.#tellStatus(status),
     });
@@ -194,8 +193,15 @@ export class SharedSource implements Source {
     return new Promise((resolve) => (this.#release = resolve));
   }
 
+  #tellRefused(id: string, error: ProblemError): void {
+    this.#sink.refused(id, error);
+    if (this.#isWantedElsewhere(id)) this.#post({ kind: 'refused', id, document: error.document, status: error.status });
+  }
+
   /** There is no token, or the server refused it. If other tabs wait for values, one of them may have one that works. */
   #failToken(id: string, error: ProblemError): void {
+    // Only a change of the stream failed, which goes on.
+    if (this.#status === 'live') return this.#tellRefused(id, error);
     this.#refusal = error;
     if ([...this.#tabs.keys()].some((tab) => tab !== this.#tab)) this.#handOver(error);
     else this.#sink.refused(id, error);

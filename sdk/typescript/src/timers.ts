@@ -56,7 +56,8 @@ export class Renewal {
     this.#timer = setTimeout(async () => {
       try {
         const next = await renew(token);
-        if (next !== token) this.plan(next, renew);
+        // A source may renew only what is about to expire.
+        this.plan(next, renew, next === token ? failures + 1 : 0);
       } catch {
         this.plan(token, renew, failures + 1);
       }

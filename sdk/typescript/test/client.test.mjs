@@ -260,6 +260,30 @@ test('a stream that another instance holds is opened anew with the full set', as
   assert.deepEqual(queries, ['one', 'two']);
 });
 
+test('where changes often reach another instance, the pauses stay short', { timeout: 20_000 }, async (t) => {
+  const server = await startServer(t);
+  server.refuse = (request) => (/^\/live\/s/.test(request.path) ? [409, { code: 'stream_elsewhere' }] : undefined);
+  const client = newClient(t, server);
+  // Doubled, nine pauses take more than a minute.
+  for (let n = 1; n <= 9; n += 1) {
+    watch(client, 'one', { n });
+    await server.until(() => server.streams.length === n && server.streams[n - 1].isOpen);
+  }
+});
+
+test('a token source that renews late is asked again', { timeout: 20_000 }, async (t) => {
+  const server = await startServer(t);
+  const expires = Date.now() + 4000;
+  const first = jwt({ sub: 'ada', exp: expires / 1000 });
+  const next = jwt({ sub: 'ada', exp: expires / 1000 + 3600 });
+  // The client asks 800 ms before the end, and again some 400 ms later.
+  const token = () => (Date.now() < expires - 650 ? first : next);
+  watch(newClient(t, server, { token }), 'one', {});
+  await server.until(() => server.streams[0]?.changes.length === 1);
+  assert.equal(server.streams[0].changes[0].token, next);
+  assert.ok(server.streams[0].isOpen && server.streams.length === 1);
+});
+
 test('a problem of a query reaches its listeners, and a value may follow', async (t) => {
   const server = await startServer(t);
   const client = newClient(t, server);

@@ -158,3 +158,27 @@ test('a client that polls comes back after the pause of a bye, also one with an 
   await server.until(() => asked.length === 2);
   assert.ok(asked[1] - asked[0] > 1100 + 700, `${asked[1] - asked[0]} ms`);
 });
+
+test('changes of a client that polls do not end the pause that the server asked for', async (t) => {
+  const server = await polled(t);
+  let polls = 0;
+  server.refuse = ({ path }) => {
+    if (!path.startsWith('/live/poll')) return undefined;
+    polls += 1;
+    return [503, { code: 'overloaded' }, { 'Retry-After': '60' }];
+  };
+  const client = newClient(t, server);
+  const states = [];
+  let wake = () => {};
+  client.onStatus((status) => (states.push(status), wake()));
+  watch(client, 'first', {});
+  await server.until(() => polls === 1);
+  while (states.at(-1) !== 'waiting') await new Promise((resolve) => (wake = resolve));
+  server.rpc.anything = answers(1, 1);
+  for (let n = 0; n < 10; n += 1) {
+    watch(client, 'later', { n });
+    await client.call('anything', {});
+  }
+  assert.equal(polls, 1);
+  assert.ok(!states.includes('polling'), `no poll was answered: ${states}`);
+});

@@ -109,6 +109,28 @@ test('a leader without a token leaves the stream to a tab that has one', async (
   assert.deepEqual([leader.errors, follower.errors], [[], []]);
 });
 
+test('a tab that has no token for one more query leaves the shared stream as it is', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  let fails = false;
+  const token = () => jwt({ sub: 'ada' });
+  const failing = () => {
+    if (fails) throw new Error('not now');
+    return token();
+  };
+  const client = newClient(t, server, { token: failing });
+  const leader = watch(client, 'one', {});
+  await leader.next();
+  const follower = watch(newClient(t, server, { token }), 'two', {});
+  await follower.next();
+  fails = true;
+  assert.equal((await watch(client, 'three', {}).next()).code, 'token_failed');
+  server.streams[0].value('two', 2, 'later');
+  assert.equal(await follower.next(), 'later');
+  assert.ok(server.streams[0].isOpen && server.streams.length === 1);
+});
+
 test('when no tab has a token, each one reports its own failure, and values follow when it passes', async (t) => {
   startBrowser(t);
   const server = await startServer(t);

@@ -28,6 +28,8 @@ export declare class Subscriptions implements Sink {
     use(source: Source): void;
     /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
     reset(): void;
+    /** Ends the use of the source. The values stay. */
+    release(): void;
     close(): void;
     listen(query: string, args: Record<string, unknown>, listener: Listener): () => void;
     /** Applies a change to the present value of a query, if it is subscribed to. */
