@@ -27,7 +27,7 @@ impl Account {
     }
 }
 
-/// Who is counted for a request without a stream.
+/// The user or the network whose limits a request counts against. Streams have an [`Account`].
 pub(crate) struct Counted {
     /// The user, or the network; no user has the name of a network.
     pub(crate) name: String,

@@ -6,6 +6,17 @@ import { startBrowser } from './lib/browser.mjs';
 import { startServer } from './lib/server.mjs';
 import { jwt, newClient, watch } from './lib/watch.mjs';
 
+/** Tokens of one user: `token` always has one, `failing` as long as `fails` is not set. */
+function newSource() {
+  const token = () => jwt({ sub: 'ada' });
+  const source = { fails: false, token };
+  source.failing = () => {
+    if (source.fails) throw new Error('not now');
+    return token();
+  };
+  return source;
+}
+
 /** Sends each subscription of a query a value when it arrives. */
 function answerAtOnce(server) {
   const put = (stream, { key, query }) => stream.value(query, 1, `first of ${query}`, 1, key);
@@ -91,17 +102,12 @@ test('a leader without a token leaves the stream to a tab that has one', async (
   startBrowser(t);
   const server = await startServer(t);
   answerAtOnce(server);
-  let fails = false;
-  const token = () => jwt({ sub: 'ada' });
-  const failing = () => {
-    if (fails) throw new Error('not now');
-    return token();
-  };
-  const leader = watch(newClient(t, server, { token: failing }), 'one', {});
+  const source = newSource();
+  const leader = watch(newClient(t, server, { token: source.failing }), 'one', {});
   await leader.next();
-  const follower = watch(newClient(t, server, { token }), 'two', {});
+  const follower = watch(newClient(t, server, { token: source.token }), 'two', {});
   await follower.next();
-  fails = true;
+  source.fails = true;
   server.streams[0].kill();
   await server.until(() => server.streams.length === 2 && server.streams[1].keyOf('one'));
   server.streams[1].value('one', 2, 'later');
@@ -113,18 +119,13 @@ test('a tab that has no token for one more query leaves the shared stream as it 
   startBrowser(t);
   const server = await startServer(t);
   answerAtOnce(server);
-  let fails = false;
-  const token = () => jwt({ sub: 'ada' });
-  const failing = () => {
-    if (fails) throw new Error('not now');
-    return token();
-  };
-  const client = newClient(t, server, { token: failing });
+  const source = newSource();
+  const client = newClient(t, server, { token: source.failing });
   const leader = watch(client, 'one', {});
   await leader.next();
-  const follower = watch(newClient(t, server, { token }), 'two', {});
+  const follower = watch(newClient(t, server, { token: source.token }), 'two', {});
   await follower.next();
-  fails = true;
+  source.fails = true;
   assert.equal((await watch(client, 'three', {}).next()).code, 'token_failed');
   server.streams[0].value('two', 2, 'later');
   assert.equal(await follower.next(), 'later');

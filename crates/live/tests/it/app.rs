@@ -345,7 +345,7 @@ impl Authenticate for Names {
             let role: Option<String> = snapshot.one(&SESSION, args![id], |row| row.get(0))?;
             return Ok(role.map(|_| caller.clone()));
         }
-        // Who has no token is a guest, with the role that guests have.
+        // All callers without a token share this session and its role.
         let session = if caller.subject.is_none() { "maybe-guest" } else { session };
         if session.is_empty() {
             return Ok(Some(caller.clone()));

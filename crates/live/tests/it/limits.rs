@@ -398,6 +398,26 @@ async fn strangers_leave_half_of_the_room_for_answers_to_users() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_asked_for_at_once_have_no_more_room() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.answer_bytes_max = 8000).await;
+    let (ada, stranger) = (Client::new(running.address, "ada"), Client::new(running.address, ""));
+    (1..=100).for_each(|id| drop(ada.value("create", json!({ "id": id }))));
+    // All join before the first answer is there, and together they have some 13,000 bytes.
+    let wanted: Vec<Value> = (1..=100).map(|id| get(&id.to_string(), id)).collect();
+    let mut events = stranger.live(json!(wanted));
+    events.expect("hello");
+    let all: Vec<Event> = (1..=100).map(|_| events.next().expect("an event")).collect();
+    let refused: Vec<&Event> = all.iter().filter(|event| event.name == "error").collect();
+    assert!((50..100).contains(&refused.len()), "{} of 100 are refused", refused.len());
+    for event in refused {
+        assert_eq!(event.data["problem"]["code"], "limit_reached");
+        assert!(event.data["problem"]["detail"].to_string().contains("sign in"), "{event:?}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_larger_limit_for_bodies_holds_for_all_routes() {
     let database = TestPlace::create();
     let running = serve(&database, |settings| settings.limits.body_bytes_max = 4 << 20).await;
