@@ -162,16 +162,16 @@ impl Tx<'_> {
         Ok(moved == 1)
     }
 
-    /// Deletes the oldest entries that are older than `before`, up to a few hundred. Returns whether there may be more.
+    /// Deletes the oldest entries that are older than `before`, up to a few hundred. Returns whether there may be more. The
+    /// newest entry stays: it shows where the log ends.
     pub fn trim_log(&mut self, log: &Log, before: Time) -> Result<bool, Error> {
         let mut old: Vec<i64> = Vec::new();
-        self.snapshot().each(&OLDEST, args![log.name, TRIM_MAX as i64], |row| {
-            let is_old = row.get::<Time>(1)? < before;
-            if is_old {
-                old.push(row.get(0)?);
-            }
-            Ok(is_old)
+        self.snapshot().each(&OLDEST, args![log.name, TRIM_MAX as i64 + 1], |row| {
+            old.push(row.get(0)?);
+            Ok(row.get::<Time>(1)? < before)
         })?;
+        // One that is not old, or the newest of those that were looked at.
+        old.pop();
         let Some(last) = old.last() else { return Ok(false) };
         self.exec(&NOTE_TRIM_FIRST, args![log.name, 0])?;
         self.exec(&NOTE_TRIM, args![log.name, *last])?;

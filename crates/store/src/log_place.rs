@@ -26,9 +26,10 @@ pub(crate) const START_ANEW: [&str; 2] = [
 static NOW: Sql = sql("SELECT CAST(pg_current_snapshot() AS TEXT),
      (SELECT CAST(CAST(xid AS TEXT) AS BIGINT) FROM sarsen_log WHERE log_name = ?1 ORDER BY xid DESC LIMIT 1)");
 /// Entries that the first snapshot did not include and the second does, behind a number. The lower bound of ids keeps to
-/// the index.
+/// the index. A place that includes ids that were not given yet is none of this database; nothing is searched for it.
 static BETWEEN: Sql = sql("SELECT seq, at_ms, payload FROM sarsen_log
      WHERE log_name = ?1
+       AND pg_snapshot_xmax(CAST(CAST(?2 AS TEXT) AS PG_SNAPSHOT)) <= pg_snapshot_xmax(pg_current_snapshot())
        AND xid >= pg_snapshot_xmin(CAST(CAST(?2 AS TEXT) AS PG_SNAPSHOT))
        AND NOT pg_visible_in_snapshot(xid, CAST(CAST(?2 AS TEXT) AS PG_SNAPSHOT))
        AND pg_visible_in_snapshot(xid, CAST(CAST(?3 AS TEXT) AS PG_SNAPSHOT))
@@ -52,12 +53,14 @@ impl PgPlace {
         let Some(text) = text else { return Ok(PgPlace { read: "1:1:".to_owned(), part: None, largest: 0 }) };
         let broken = || Error::Database(format!("{text:?} is no place in a log"));
         let mut parts = text.split(';');
-        let read = parts.next().filter(|read| !read.is_empty()).ok_or_else(broken)?.to_owned();
+        let snapshot =
+            |part: Option<&str>| part.filter(|part| is_snapshot(part)).map(str::to_owned).ok_or_else(broken);
+        let read = snapshot(parts.next())?;
         let number = |part: Option<&str>| part.and_then(|part| part.parse().ok()).ok_or_else(broken);
         let largest = number(parts.next())?;
         let part = match parts.next() {
             None => None,
-            Some(next) => Some((next.to_owned(), number(parts.next())?)),
+            next => Some((snapshot(next)?, number(parts.next())?)),
         };
         Ok(PgPlace { read, part, largest })
     }
@@ -130,6 +133,23 @@ impl Snapshot<'_> {
     }
 }
 
+/// Whether PostgreSQL reads this as a snapshot: `xmin:xmax:xip,xip,…`, as clients may have sent anything.
+fn is_snapshot(text: &str) -> bool {
+    let mut parts = text.splitn(3, ':');
+    let mut id = || parts.next().and_then(id_of);
+    let (Some(xmin), Some(xmax)) = (id(), id()) else { return false };
+    let Some(running) = parts.next() else { return false };
+    let mut last = xmin;
+    let mut is_next = |id: u64| id >= std::mem::replace(&mut last, id) && id < xmax;
+    xmin <= xmax && (running.is_empty() || running.split(',').all(|id| id_of(id).is_some_and(&mut is_next)))
+}
+
+/// An id of a transaction; no other text, such as `+1`.
+fn id_of(text: &str) -> Option<u64> {
+    let id = text.parse().ok().filter(|id| (1..=i64::MAX.unsigned_abs()).contains(id))?;
+    text.starts_with(|first: char| first.is_ascii_digit()).then_some(id)
+}
+
 /// A snapshot without the transactions from `next` on.
 fn up_to(snapshot: &str, next: u64) -> Option<String> {
     let mut parts = snapshot.splitn(3, ':');
@@ -163,7 +183,24 @@ mod tests {
         for text in ["1:1:;0", "10:20:12,15;77", "10:20:12;77;30:30:;80"] {
             assert_eq!(PgPlace::parse(Some(text)).expect("a place").to_string(), text);
         }
-        for text in ["", ";", "10:20:", "10:20:;x", "10:20:;1;30:30:"] {
+        for text in [
+            "",
+            ";",
+            "10:20:",
+            "10:20:;x",
+            "10:20:;1;30:30:",
+            "x;0",
+            "0:20:;0",
+            "20:10:;0",
+            "10:20:9;0",
+            "10:20:20;0",
+            "10:20:12,11;0",
+            "10:20:12,;0",
+            "10:20:+12;0",
+            "10:20;0",
+            "10:99999999999999999999:;0",
+            "10:20:;1;x;30",
+        ] {
             assert!(PgPlace::parse(Some(text)).is_err(), "{text:?}");
         }
         assert_eq!(PgPlace::parse(None).expect("the beginning").to_string(), "1:1:;0");

@@ -3,10 +3,12 @@
 use super::EVENTS;
 use super::entry::Entry;
 use super::revoked::{Revoked, completed};
-use super::state::{OfService, Terms, UserAtService, of_service, user_at_service, users_of};
+use super::state::{
+    OfService, Terms, UserAtService, exists, of_service, services_that_may_know, user_at_service, users_of,
+};
 use crate::administrators::Role;
 use crate::ids::{ApiKeyId, CustomerId, OrganizationId, ServiceId, UserId};
-use crate::{Result, Time, api_keys, grants, users};
+use crate::{Result, Time, api_keys, users};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use store::{LogCursor, LogEntry, Snapshot};
 
@@ -262,11 +264,14 @@ fn due(
     let Some(entry) = Entry::read(payload) else { return Ok(Vec::new()) };
     let Some(entry) = completed(snapshot, entry)? else { return Ok(Vec::new()) };
     let to = match &entry {
-        Entry::User { organization: Some(organization), .. } => audience.in_organization(organization),
+        Entry::User { organization: Some(organization), user } => {
+            of_user(snapshot, user, audience.in_organization(organization), services)?
+        }
         Entry::Member { user } => match UserId::parse(user) {
-            Ok(user) => {
-                let home = users::organization_of(snapshot, &user)?;
-                home.map(|home| audience.in_organization(home.as_str())).unwrap_or_default()
+            Ok(id) => {
+                let home = users::organization_of(snapshot, &id)?;
+                let to = home.map(|home| audience.in_organization(home.as_str())).unwrap_or_default();
+                of_user(snapshot, user, to, services)?
             }
             Err(_) => Vec::new(),
         },
@@ -300,6 +305,21 @@ fn due(
     Ok(at.flat_map(|(to, at)| of_service(at).into_iter().map(move |due| (to, due))).collect())
 }
 
+/// Of these services, those that may know a user: their states are read. A user who was deleted may have been of any of them.
+fn of_user(
+    snapshot: &mut Snapshot<'_>,
+    user: &str,
+    mut to: Vec<usize>,
+    services: &[Listening],
+) -> Result<Vec<usize>> {
+    let Ok(user) = UserId::parse(user) else { return Ok(Vec::new()) };
+    if !to.is_empty() && exists(snapshot, &user)? {
+        let known = services_that_may_know(snapshot, &user)?;
+        to.retain(|to| services.get(*to).is_some_and(|at| known.contains(&at.service)));
+    }
+    Ok(to)
+}
+
 /// The event with the state that the snapshot shows; `None` if the service has nothing to learn.
 fn event(snapshot: &mut Snapshot<'_>, due: &Due, at: &Listening, now: Time) -> Result<Option<Event>> {
     Ok(match due {
@@ -309,9 +329,9 @@ fn event(snapshot: &mut Snapshot<'_>, due: &Due, at: &Listening, now: Time) -> R
         }
         Due::User(user) => {
             let state = user_at_service(snapshot, user, &at.service, at.is_of_platform, now)?;
-            // A user of another service looks like one that does not exist. One who was deleted may have been of this one.
-            let is_known = state.is_some() || grants::any_at_service(snapshot, user, &at.service)?;
-            is_known.then(|| Event::User(user.clone(), state.map(Box::new)))
+            // What the service knew of a user who was deleted is not known any more: they may have signed out long ago.
+            let is_told = state.is_some() || !exists(snapshot, user)?;
+            is_told.then(|| Event::User(user.clone(), state.map(Box::new)))
         }
         Due::Member(user) => {
             let state = user_at_service(snapshot, user, &at.service, at.is_of_platform, now)?;

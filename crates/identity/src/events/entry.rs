@@ -89,6 +89,11 @@ impl Entry {
         }
     }
 
+    /// Whether a payload may be an entry that has revoked tokens. It takes less time than to read it.
+    pub(super) fn may_revoke(payload: &str) -> bool {
+        ["\"session\"", "\"sessions\"", "\"grant\""].iter().any(|kind| payload.contains(kind))
+    }
+
     /// Whether it has revoked tokens at a service, or was written by an earlier version and may have.
     pub(super) fn may_revoke_at(&self, service: &ServiceId) -> bool {
         match self {

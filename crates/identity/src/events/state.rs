@@ -7,7 +7,8 @@ use crate::plans::Limits;
 use crate::services::{self, Service};
 use crate::users::{self, User};
 use crate::{Error, Result, Time, customers, grants, plans, subscriptions};
-use store::Snapshot;
+use std::collections::HashSet;
+use store::{Snapshot, args, sql, statements};
 
 /// A user of a service with what they may use there.
 #[derive(Clone, Debug)]
@@ -72,6 +73,40 @@ pub struct OfToken {
     pub authenticated_at: Time,
     /// The organizations that the user administers.
     pub roles: Vec<(String, Role)>,
+}
+
+statements! {
+    static SERVICES_OF_USER = sql("SELECT c.service_id FROM sessions s
+     JOIN grants g ON g.session_id = s.id
+     JOIN clients c ON c.id = g.client_id
+     WHERE s.user_id = ?1 AND g.revoked_at IS NULL AND c.service_id IS NOT NULL
+     UNION
+     SELECT ps.service_id FROM customers c
+     JOIN subscriptions s ON s.customer_id = c.id
+     JOIN plan_services ps ON ps.plan_id = s.plan_id
+     WHERE c.user_id = ?1 AND s.status <> 'canceled'
+     UNION
+     SELECT ps.service_id FROM customer_members m
+     JOIN subscriptions s ON s.customer_id = m.customer_id
+     JOIN plan_services ps ON ps.plan_id = s.plan_id
+     WHERE m.user_id = ?1 AND s.status <> 'canceled'");
+}
+
+/// Whether a user has an account, which is not deleted.
+pub(super) fn exists(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<bool> {
+    match users::get(snapshot, user) {
+        Err(Error::NotFound { .. }) => Ok(false),
+        user => user.map(|_| true),
+    }
+}
+
+/// The services at which a user has a grant or a subscription: [`user_at_service`] finds a state at no other one.
+pub(super) fn services_that_may_know(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+) -> Result<HashSet<ServiceId>> {
+    let found: Vec<ServiceId> = snapshot.all(&SERVICES_OF_USER, args![user], |row| row.get(0))?;
+    Ok(found.into_iter().collect())
 }
 
 /// Reads a user of a service; `None` if the account is deleted or the service has no such user.

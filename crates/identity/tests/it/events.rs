@@ -11,6 +11,7 @@ use identity::plans::{self, NewPlan, PlanPatch};
 use identity::scopes::Scope;
 use identity::services::{self, Service};
 use identity::sessions;
+use identity::user_deletions;
 use identity::users::{self, Profile, User};
 use std::time::Duration;
 use store::testing::{Kind, TestPlace};
@@ -255,16 +256,64 @@ async fn a_page_ends_before_it_reads_too_much() {
     let from = begin(&test).await;
     for number in 0..10 {
         let bob = test.user(&acme.organization, &format!("bob-{number}@example.test")).await;
-        rename(&test, &bob, "Bob".to_owned()).await;
+        test.write(move |tx, actor| user_deletions::delete(tx, &bob, actor)).await.expect("deletes");
         rename(&test, &acme.user, format!("Ada {number}")).await;
     }
-    // 31 states for each user, of which a page of twenty entries reads a hundred.
+    // Each service may have known a user who is deleted: 31 states, of which a page of twenty entries reads a hundred.
     let (pages, count) = all_pages(&test, from, 20, &services).await;
     assert!((4..=6).contains(&count), "{count}");
     let numbers: Vec<i64> = pages.iter().flat_map(|page| page.numbers.clone()).collect();
-    assert!(numbers.len() == 20 && numbers.is_sorted(), "each entry once: {numbers:?}");
-    let names: Vec<_> = pages.iter().flat_map(told).collect();
+    assert!(numbers.len() == 30 && numbers.is_sorted(), "each entry once: {numbers:?}");
+    let is_ada = |event: &Event| matches!(event, Event::User(_, Some(_)));
+    let names: Vec<_> = pages.iter().flat_map(told).filter(is_ada).collect();
     assert_eq!(names.len(), count, "the user of the service in each page: {names:?}");
+    let deleted = pages.iter().flat_map(|page| &page.delivered).flat_map(|one| &one.events);
+    let told = deleted.filter(|event| matches!(event, Event::User(_, None))).count();
+    // Each deletion has two entries, of which the last in a page counts.
+    assert!((310..=310 + 31 * count).contains(&told), "{told}");
+}
+
+#[tokio::test]
+async fn an_entry_about_a_user_reads_nothing_for_services_that_do_not_know_them() {
+    let test = TestIdentity::open().await;
+    let acme = Tenant::new(&test, "acme").await;
+    acme.sign_in(&test).await;
+    let mut services = vec![acme.listening()];
+    for number in 0..30 {
+        let service = test.service(&acme.organization, &format!("service-{number}")).await;
+        services.push(Listening { service: service.id, ..acme.listening() });
+    }
+    let from = begin(&test).await;
+    for number in 0..20 {
+        let bob = test.user(&acme.organization, &format!("bob-{number}@example.test")).await;
+        rename(&test, &bob, "Bob".to_owned()).await;
+    }
+    rename(&test, &acme.user, "Ada".to_owned()).await;
+    // With a state for each service these would be seven pages.
+    let (pages, count) = all_pages(&test, from, 30, &services).await;
+    assert_eq!(count, 1, "{pages:?}");
+    let delivered: Vec<_> = pages.iter().flat_map(|page| &page.delivered).collect();
+    assert!(matches!(&delivered[..], [one] if one.to == 0), "{delivered:?}");
+}
+
+#[tokio::test]
+async fn services_learn_of_the_deletion_of_a_user_who_signed_out() {
+    let test = TestIdentity::open().await;
+    let acme = Tenant::new(&test, "acme").await;
+    let (session, grant) = acme.sign_in(&test).await;
+    test.write(move |tx, _| grants::revoke(tx, &grant, "a test", START)).await.expect("revokes");
+    end(&test, &session).await;
+    let from = begin(&test).await;
+    let (organization, id) = (acme.user.organization.clone(), acme.user.id.clone());
+    rename(&test, &acme.user, "Ada".to_owned()).await;
+    let page = deliver(&test, &from, 10, vec![acme.listening()]).await;
+    assert!(told(&page).is_empty(), "the service does not know her any more: {page:?}");
+    let ada =
+        test.read(move |snapshot| users::in_organization(snapshot, &organization, &id)).await.expect("ada");
+    test.write(move |tx, actor| user_deletions::delete(tx, &ada, actor)).await.expect("deletes");
+    let page = deliver(&test, &page.end, 10, vec![acme.listening()]).await;
+    let told = told(&page);
+    assert!(matches!(&told[..], [Event::User(user, None)] if *user == acme.user.id), "{told:?}");
 }
 
 #[tokio::test]

@@ -1,15 +1,24 @@
 //! Reads for streams. A change that many streams share wakes all of them at once, and the store refuses background queries
 //! beyond a number. So only some streams read at the same time, and one that is refused reads again after a pause. The
 //! reader of the log takes no turn: there is always room for its query.
+//!
+//! What a service has missed may be much of the log. Such reads have turns of their own, one at a time of an organization,
+//! so that neither the states of users nor another organization waits for one that returns with many streams.
 
+use identity::ids::OrganizationId;
 use identity::{Error, Result};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::future::Future;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use store::{Answer, Read, Snapshot, Store};
 use tokio::sync::Semaphore;
 
 /// Streams that read at once, of all kinds.
 const AT_ONCE: usize = 64;
+/// Reads at once of what services have missed.
+const CATCHING_UP: usize = 4;
 /// Pauses after a refusal, each twice the one before.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -17,11 +26,20 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const REFUSED_MAX: Duration = Duration::from_secs(12);
 
 /// The turns of streams to read.
-pub(crate) struct Reads(Semaphore);
+pub(crate) struct Reads {
+    states: Semaphore,
+    missed: Semaphore,
+    /// The turn of each organization whose services have missed something.
+    missed_by: Mutex<HashMap<OrganizationId, Weak<Semaphore>>>,
+}
 
 impl Default for Reads {
     fn default() -> Reads {
-        Reads(Semaphore::new(AT_ONCE))
+        Reads {
+            states: Semaphore::new(AT_ONCE),
+            missed: Semaphore::new(CATCHING_UP),
+            missed_by: Mutex::default(),
+        }
     }
 }
 
@@ -32,30 +50,56 @@ impl Reads {
         T: Send + 'static,
         Q: FnMut(&mut Snapshot<'_>) -> Result<T> + Clone + Send + 'static,
     {
-        self.run(|| store.query(Read::default().in_background(), query.clone())).await
+        run(&self.states, || store.query(Read::default().in_background(), query.clone())).await
     }
 
-    async fn run<T, F: Future<Output = Result<T>>>(&self, mut read: impl FnMut() -> F) -> Result<T> {
-        let (began, mut pause) = (Instant::now(), PAUSE_MIN);
-        loop {
-            // It is never closed.
-            let turn = self.0.acquire().await;
-            let result = read().await;
-            drop(turn);
-            let is_refused = matches!(result, Err(Error::Store(store::Error::Overloaded { .. })));
-            if !is_refused || began.elapsed() > REFUSED_MAX {
-                return result;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+    /// Reads a page of what a service of this organization has missed, in the same way.
+    pub(super) async fn catch_up<T, Q>(
+        &self,
+        store: &Store,
+        organization: &OrganizationId,
+        query: Q,
+    ) -> Result<Answer<T>>
+    where
+        T: Send + 'static,
+        Q: FnMut(&mut Snapshot<'_>) -> Result<T> + Clone + Send + 'static,
+    {
+        let own = self.turn_of(organization);
+        // They are never closed.
+        let _own = own.acquire().await;
+        run(&self.missed, || store.query(Read::default().in_background(), query.clone())).await
+    }
+
+    fn turn_of(&self, organization: &OrganizationId) -> Arc<Semaphore> {
+        let mut all = self.missed_by.lock();
+        if let Some(turn) = all.get(organization).and_then(Weak::upgrade) {
+            return turn;
         }
+        let turn = Arc::new(Semaphore::new(1));
+        all.retain(|_, turn| turn.strong_count() > 0);
+        all.insert(organization.clone(), Arc::downgrade(&turn));
+        turn
+    }
+}
+
+async fn run<T, F: Future<Output = Result<T>>>(turns: &Semaphore, mut read: impl FnMut() -> F) -> Result<T> {
+    let (began, mut pause) = (Instant::now(), PAUSE_MIN);
+    loop {
+        let turn = turns.acquire().await;
+        let result = read().await;
+        drop(turn);
+        let is_refused = matches!(result, Err(Error::Store(store::Error::Overloaded { .. })));
+        if !is_refused || began.elapsed() > REFUSED_MAX {
+            return result;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use tokio::sync::Notify;
 
@@ -63,19 +107,31 @@ mod tests {
     async fn a_read_that_is_refused_is_tried_again_and_any_other_error_is_told() {
         let reads = Reads::default();
         let mut refusals = 3;
-        let read = reads.run(|| {
+        let read = run(&reads.states, || {
             refusals -= 1;
             let refused = || Error::Store(store::Error::Overloaded { retry_after: Duration::ZERO });
             std::future::ready(if refusals == 0 { Ok("the state") } else { Err(refused()) })
         });
         assert_eq!(read.await.expect("the third"), "the state");
         let mut tries = 0;
-        let read = reads.run(|| {
+        let read = run(&reads.states, || {
             tries += 1;
             std::future::ready(Err::<(), _>(Error::Store(store::Error::Stopped)))
         });
         assert!(matches!(read.await, Err(Error::Store(store::Error::Stopped))));
         assert_eq!(tries, 1);
+    }
+
+    #[tokio::test]
+    async fn an_organization_reads_what_it_missed_one_page_at_a_time_and_holds_up_no_other() {
+        let (reads, id) = (Reads::default(), OrganizationId::from_uuid);
+        let greedy = reads.turn_of(&id(1)).try_acquire_owned().expect("the first");
+        assert!(reads.turn_of(&id(1)).try_acquire().is_err(), "one at a time");
+        drop(reads.turn_of(&id(2)).try_acquire().expect("another organization"));
+        drop(greedy);
+        drop(reads.turn_of(&id(1)).try_acquire().expect("the next one"));
+        // Organizations that have nothing to catch up with any more are forgotten.
+        assert!(reads.missed_by.lock().len() <= 2);
     }
 
     #[tokio::test]
@@ -85,7 +141,7 @@ mod tests {
         let read = |_| {
             let (reads, running, go) = (reads.clone(), running.clone(), go.clone());
             tokio::spawn(async move {
-                let read = reads.run(|| async {
+                let read = run(&reads.states, || async {
                     running.fetch_add(1, SeqCst);
                     go.notified().await;
                     Ok(())

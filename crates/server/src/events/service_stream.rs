@@ -84,9 +84,8 @@ impl Reader {
     ) -> std::result::Result<(), Ended> {
         let Some(start) = start else { return stream.send(frame::reset("cursor_unknown")).await };
         let (mut cursor, mut size, mut known) = (start, PageSize::default(), HashSet::new());
-        self.catch_up(&mut stream, &mut cursor, &mut size, &mut known).await?;
-        // The hub gives nothing of what was read before.
-        known.clear();
+        // The hub gives nothing of what was read before. It may be all that the log has.
+        self.catch_up(&mut stream, &mut cursor, &mut size, None).await?;
         let mut events = stream.hub().subscribe(&self.app, self.listening.clone(), self.key.id.clone());
         let mut heartbeat = tokio::time::interval(self.app.settings.stream_heartbeat);
         heartbeat.reset();
@@ -96,10 +95,10 @@ impl Reader {
                 () = events.joined() => break,
                 _ = heartbeat.tick() => {}
             }
-            self.catch_up(&mut stream, &mut cursor, &mut size, &mut known).await?;
+            self.catch_up(&mut stream, &mut cursor, &mut size, Some(&mut known)).await?;
             stream.send(frame::heartbeat(None)).await?;
         }
-        self.catch_up(&mut stream, &mut cursor, &mut size, &mut known).await?;
+        self.catch_up(&mut stream, &mut cursor, &mut size, Some(&mut known)).await?;
         let own_read = Instant::now();
         stream.send(frame::heartbeat(Some(&cursor.to_string()))).await?;
         heartbeat.reset();
@@ -177,19 +176,19 @@ impl Reader {
 
     /// Sends what is behind a cursor, up to the end of the log, and moves the cursor there, after each page also that of the
     /// client: it may be long until an event concerns it. Adds the numbers of the entries
-    /// to those that the stream has read by itself.
+    /// to `known`.
     async fn catch_up(
         &self,
         stream: &mut Stream,
         cursor: &mut LogCursor,
         size: &mut PageSize,
-        known: &mut HashSet<i64>,
+        mut known: Option<&mut HashSet<i64>>,
     ) -> std::result::Result<(), Ended> {
         let services = Arc::from([self.listening.clone()]);
         loop {
             let read = size.read(|entries| {
                 let page = page(&self.app, cursor, entries, &services);
-                self.app.streams.reads.query(&self.app.store, page)
+                self.app.streams.reads.catch_up(&self.app.store, &self.listening.organization, page)
             });
             let page = tokio::select! {
                 page = read => page,
@@ -218,7 +217,9 @@ impl Reader {
                 }
                 stream.send(texts(delivered)).await?;
             }
-            known.extend(page.numbers);
+            if let Some(known) = known.as_deref_mut() {
+                known.extend(page.numbers);
+            }
             *cursor = page.end;
             if !page.is_full {
                 return Ok(());

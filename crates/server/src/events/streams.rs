@@ -76,7 +76,7 @@ impl Counts {
 pub(super) struct Caller {
     pub(super) id: String,
     pub(super) organization: String,
-    /// An API key. The streams of the organization's users leave it a place.
+    /// An API key. Its first stream has a place even if the organization has no other one left.
     pub(super) is_program: bool,
 }
 
@@ -140,7 +140,9 @@ impl Streams {
             return Err(Problem { retry_after: Some(TRY_AGAIN), ..problem });
         }
         let of_organization = open.by_organization.of(&caller.organization);
-        if !caller.is_program && of_organization >= PER_FREE_PLACE * (most - open.all) {
+        // An organization has few API keys, and none of them needs a second stream to follow its service.
+        let is_first_of_key = caller.is_program && open.by_caller.of(&caller.id) == 0;
+        if !is_first_of_key && of_organization >= PER_FREE_PLACE * (most - open.all) {
             let detail = format!(
                 "This instance has few streams left (`streams_max`), and this organization has {of_organization}. Try again later."
             );
@@ -269,7 +271,10 @@ mod tests {
         let streams = Arc::new(Streams::default());
         let mut greedy = fill(&streams, "greedy", 1000);
         assert_eq!(greedy.len(), 800, "alone it has most of them");
-        drop(streams.open(of("greedy", "key"), 1000, 1).expect("its back end has a place"));
+        let key = streams.open(of("greedy", "key"), 1000, 5).expect("its back end has a place");
+        let refused = streams.open(of("greedy", "key"), 1000, 5).err().expect("one for each key");
+        assert_eq!((refused.status.as_u16(), refused.code), (503, "unavailable"));
+        drop(key);
         let second = fill(&streams, "second", 1000);
         assert_eq!(second.len(), 160);
         for number in 0..10 {

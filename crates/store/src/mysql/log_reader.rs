@@ -218,7 +218,7 @@ impl LogReader {
         }
         let now = Instant::now();
         let publisher = &self.publisher;
-        self.missing.extend(skipped.filter(|seq| !publisher.take_own(*seq)).map(|seq| (seq, now)));
+        self.missing.extend(skipped.filter(|seq| !publisher.take_published(*seq)).map(|seq| (seq, now)));
     }
 
     /// For when it is not known what changed.

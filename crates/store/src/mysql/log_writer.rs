@@ -53,8 +53,10 @@ impl ChangeLog for LogWriter {
         commit_outcome::ask(session, entry, until)
     }
 
-    fn committed(&mut self, _entry: &LogEntry, keys: Vec<Key>) {
+    fn committed(&mut self, entry: &LogEntry, keys: Vec<Key>) {
+        // In this order: should the log reader come in between, the row is published twice, and not never.
         self.publish(keys);
+        self.publisher.note_published(entry.seq);
     }
 
     fn maybe_committed(&mut self, entry: &LogEntry, keys: Vec<Key>) {

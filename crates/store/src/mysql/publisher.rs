@@ -4,7 +4,7 @@
 use crate::Key;
 use crate::changes::Feed;
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How often a process trims the log, in commits.
@@ -17,8 +17,8 @@ pub(super) struct Publisher {
     feed: Arc<Feed>,
     /// Held while the listeners run for one commit, which is quick.
     turn: Mutex<()>,
-    /// Numbers of rows that this process publishes itself. Held for a look-up.
-    own: Mutex<HashSet<u64>>,
+    /// Numbers of rows of this process, and whether it has published them. Held for a look-up.
+    own: Mutex<HashMap<u64, bool>>,
     /// Numbers of own rows whose commit may take effect later, for the log reader.
     late: Mutex<Vec<u64>>,
 }
@@ -28,19 +28,37 @@ impl Publisher {
         Publisher { feed, turn: Mutex::new(()), own: Mutex::default(), late: Mutex::default() }
     }
 
-    /// Notes, before the commit, that this process will publish the row itself.
+    /// Notes, before the commit, that the row is one of this process. Until [`Publisher::note_published`] the log reader
+    /// publishes it if it sees it first: the answer to a commit may come long after it has taken effect.
     pub(super) fn note_own(&self, seq: u64) {
         let mut own = self.own.lock();
         if own.len() == OWN_MAX {
             // A change that is published twice costs a few cached entries, and nothing else.
             own.clear();
         }
-        own.insert(seq);
+        own.insert(seq, false);
     }
 
-    /// Whether this process publishes that row itself. It is asked once for each.
+    /// Notes that an own row was published, unless the log reader has met it already.
+    pub(super) fn note_published(&self, seq: u64) {
+        if let Some(is_published) = self.own.lock().get_mut(&seq) {
+            *is_published = true;
+        }
+    }
+
+    /// Whether this process has published that row itself. It is asked once for each row that is there.
     pub(super) fn take_own(&self, seq: u64) -> bool {
-        self.own.lock().remove(&seq)
+        self.own.lock().remove(&seq) == Some(true)
+    }
+
+    /// The same for a row that is not there yet, or not any more. One that is not published is asked for again.
+    pub(super) fn take_published(&self, seq: u64) -> bool {
+        let mut own = self.own.lock();
+        let is_published = own.get(&seq) == Some(&true);
+        if is_published {
+            own.remove(&seq);
+        }
+        is_published
     }
 
     /// Leaves a row to the log reader: its commit may take effect later, or never.
@@ -73,13 +91,23 @@ mod tests {
     use crate::version::Epoch;
 
     #[test]
-    fn a_row_of_our_own_is_known_once() {
+    fn a_row_of_our_own_that_was_published_is_known_once() {
         let publisher = Publisher::new(Arc::new(Feed::new(Epoch(1), 0, Arc::new(BootTime))));
         publisher.note_own(7);
+        assert!(!publisher.take_published(7), "it may be committed, and is not published");
+        publisher.note_published(7);
         assert_eq!(
             [publisher.take_own(7), publisher.take_own(7), publisher.take_own(8)],
             [true, false, false]
         );
+        // The log reader was first, and publishes it.
+        publisher.note_own(9);
+        assert!(!publisher.take_own(9));
+        publisher.note_published(9);
+        assert!(publisher.own.lock().is_empty(), "nobody asks for it again");
+        publisher.note_own(10);
+        publisher.note_published(10);
+        assert_eq!([publisher.take_published(10), publisher.take_published(10)], [true, false]);
     }
 
     #[test]

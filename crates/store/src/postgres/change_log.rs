@@ -52,7 +52,10 @@ UNION ALL
 SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys, NULL, NULL, NULL
     FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
 /// The first instance that notices begins the new history; the condition makes it the only one.
-const BEGIN_HISTORY: &str = "UPDATE change_log_history SET number = number + 1 WHERE number = $1";
+/// A disk may be restored from one copy again and again, each time with the number that the copy has: the clock tells the
+/// histories apart.
+const BEGIN_HISTORY: &str = "UPDATE change_log_history
+    SET number = GREATEST(number + 1, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)) WHERE number = $1";
 
 /// Removes what no transaction of this cluster can have written: ids that are not assigned yet. They come from a dump of
 /// another cluster. Counts what there was.
@@ -77,8 +80,8 @@ const CUT: &str = "DELETE FROM change_log WHERE ctid = ANY (ARRAY(
 const SLICE: u64 = 5000;
 
 /// What tells one history of the database from another, beside the cluster: a restored dump has another database, a
-/// promoted standby another timeline. Where neither differs, as after the restore of a disk, the number does: an
-/// instance that sees ids go back increments it.
+/// promoted standby another timeline. Where neither differs, as after the restore of a disk, the number does: the first
+/// instance that sees ids go back changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct History {
     pub(super) number: i64,
@@ -216,8 +219,9 @@ pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<N
 
 /// Removes the rows of another cluster, outside of a transaction.
 pub(super) fn start_anew(connection: &mut Connection) -> Result<(), Error> {
-    connection.long_batch_outside_tx(START_ANEW)?;
-    log_place::START_ANEW.iter().try_for_each(|statement| connection.long_batch_outside_tx(statement))
+    // What tells that the log is foreign goes last: if this is interrupted, the next read begins it again.
+    let of_logs = log_place::START_ANEW.iter().copied();
+    of_logs.chain([START_ANEW]).try_for_each(|statement| connection.long_batch_outside_tx(statement))
 }
 
 /// Cuts off one slice of the rows before `below`, in the open transaction. True when there may be more;

@@ -83,7 +83,9 @@ impl LogReader {
         let before = self.publisher.snapshot();
         self.publisher.reading();
         let mut news = change_log::news(connection, &before)?;
-        if news.snapshot.xmax() < before.xmax() {
+        // Another server tells that by itself, and another instance may have been first.
+        let is_known = news.history.epoch(self.cluster.as_deref()) == self.publisher.epoch();
+        if news.snapshot.xmax() < before.xmax() && is_known {
             change_log::begin_history(connection, &news.history)?;
             news = change_log::news(connection, &before)?;
         }

@@ -138,6 +138,11 @@ impl Publisher {
         self.state.lock().lost = true;
     }
 
+    /// The history that the tail has read.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.feed.epoch()
+    }
+
     /// What the tail has read up to.
     pub(super) fn snapshot(&self) -> PgSnapshot {
         self.state.lock().snapshot.clone()

@@ -11,15 +11,15 @@ use store::{Error, Key, Options, Sql, Store, args, sql};
 
 static RENAME: Sql = sql("UPDATE notes SET body = ?2 WHERE id = ?1");
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_takes_effect_late_reaches_the_caches_of_its_sender() {
+fn server_with_binlog() -> Option<OwnMariaDb> {
     let settings =
         |name: &str| vec![format!("--log-bin={name}"), "--sync-binlog=1".into(), "--server-id=1".into()];
-    let Some(server) =
-        OwnMariaDb::start_with(|folder| settings(&folder.join("binlog").display().to_string()))
-    else {
-        return;
-    };
+    OwnMariaDb::start_with(|folder| settings(&folder.join("binlog").display().to_string()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_takes_effect_late_reaches_the_caches_of_its_sender() {
+    let Some(server) = server_with_binlog() else { return };
     let proxy = Proxy::start("127.0.0.1".to_owned(), server.port);
     let mut options = Options::new(server.url_at_port(proxy.port), MIGRATIONS);
     (options.watched, options.writers) = (&["notes"], 1);
@@ -46,5 +46,36 @@ async fn a_commit_that_takes_effect_late_reaches_the_caches_of_its_sender() {
     server.sql("SET GLOBAL rpl_semi_sync_master_enabled = 0");
     soon("the late commit is read", || cache.get("n", NOW).is_none()).await;
     assert_eq!(cached(&store, &cache, "n").await.as_deref(), Some("two"));
+    store.close();
+}
+
+/// Others see such a commit before its sender has an answer: a revoked right must not stay in the sender's caches.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_takes_long_reaches_the_caches_of_its_sender_at_once() {
+    let Some(server) = server_with_binlog() else { return };
+    let mut options = Options::new(server.url(), MIGRATIONS);
+    (options.watched, options.writers) = (&["notes"], 1);
+    options.following.lag_max = Duration::from_secs(10);
+    let store = Store::open(options).expect("opens");
+    let cache = store.cache("bodies");
+    add(&store, "n", "ada", "one").await.expect("writes");
+    server.sql("SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'");
+    server.sql("SET GLOBAL rpl_semi_sync_master_timeout = 600000");
+    server.sql("SET GLOBAL rpl_semi_sync_master_enabled = 1");
+    keep(&store, &cache, "n").await;
+    assert_eq!(cache.get("n", NOW).as_deref(), Some("one"));
+    let other = store.clone();
+    let renamed = tokio::spawn(async move {
+        let write = other.write("note.rename", |tx| {
+            tx.changed(Key::row("notes", "id", "n"));
+            tx.exec(&RENAME, args!["n", "two"])
+        });
+        write.await.map_err(|error: Error| error)
+    });
+    soon("the change is heard of", || cache.get("n", NOW).is_none()).await;
+    assert!(!renamed.is_finished(), "the commit has no answer yet");
+    assert_eq!(cached(&store, &cache, "n").await.as_deref(), Some("two"));
+    server.sql("SET GLOBAL rpl_semi_sync_master_enabled = 0");
+    renamed.await.expect("ends").expect("writes");
     store.close();
 }

@@ -12,6 +12,7 @@ on_each_database!(
     of_two_readers_with_one_name_one_moves_the_place,
     readers_keep_their_places_and_do_not_move_each_other,
     trimmed_entries_are_missed_by_readers_that_were_behind,
+    a_log_whose_entries_are_all_old_keeps_its_end,
     a_watch_is_called_for_a_new_entry,
     a_cursor_gives_each_entry_behind_it_once_and_none_that_was_trimmed,
 );
@@ -170,6 +171,26 @@ async fn trimmed_entries_are_missed_by_readers_that_were_behind(database: Databa
         assert!(keep(&test.store, reader, &next).await);
         assert!(!page(&test.store, reader, 10).await.missed, "it goes on from there");
     }
+}
+
+async fn a_log_whose_entries_are_all_old_keeps_its_end(database: Database) {
+    let test = database.open();
+    for number in 0..3 {
+        append(&test.store, &number.to_string(), AT).await.expect("writes");
+    }
+    let trim = test.store.write("event.trim", move |tx| tx.trim_log(&EVENTS, Time::from_millis(i64::MAX)));
+    assert!(!trim.await.map_err(|error: Error| error).expect("trims"), "that was all");
+    let new = page(&test.store, "new", 10).await;
+    assert_eq!((payloads(&new.entries), new.missed), (vec!["2"], false));
+    assert!(keep(&test.store, "new", &new).await);
+    assert!(!page(&test.store, "new", 10).await.missed);
+    // A cursor of its end goes on from there.
+    let history = test.store.log_history();
+    let end = test.store.read(move |snapshot| snapshot.log_end(&EVENTS, history));
+    let end = end.await.map_err(|error: Error| error).expect("a cursor").to_string();
+    assert_eq!(behind(&test.store, &end, 10).await.expect("it can be resumed").0, [""; 0]);
+    append(&test.store, "3", AT).await.expect("writes");
+    assert_eq!(behind(&test.store, &end, 10).await.expect("it can be resumed").0, ["3"]);
 }
 
 async fn a_watch_is_called_for_a_new_entry(database: Database) {

@@ -21,7 +21,7 @@ fn open(url: String) -> Store {
     Store::open(options(url)).expect("opens")
 }
 
-fn number(server: &OwnServer, sql: &'static str) -> i64 {
+pub(crate) fn number(server: &OwnServer, sql: &'static str) -> i64 {
     let config = server.config();
     tokio::task::block_in_place(|| {
         with_client(config, |client| client.query_one(sql, &[]).expect("runs").get(0))

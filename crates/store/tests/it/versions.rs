@@ -144,6 +144,8 @@ async fn a_promoted_replica_begins_another_history() {
     written.expect("the promoted server accepts writes");
     let after = body(&store, Read::default().not_older_than(before), "m").await;
     assert_eq!((after.value.as_deref(), after.version.epoch() == before.epoch()), (Some("two"), false));
+    let number = crate::restored_dump::number(&standby, "SELECT number FROM change_log_history");
+    assert_eq!(number, 0, "the timeline tells it: several instances would each begin one more");
     store.close();
 }
 
