@@ -8,6 +8,7 @@ use crate::stream::Standing;
 use crate::tasks::{TaskEntry, WorkMetrics};
 use crate::{Mutation, Problem, Query, Task, typescript};
 use axum::Router;
+use axum::handler::Handler;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use std::any::{Any, TypeId};
@@ -78,6 +79,9 @@ impl Default for Limits {
     }
 }
 
+/// Gives a router its handler of paths that have no route.
+pub(crate) type Fallback = Box<dyn FnOnce(Router<Context>) -> Router<Context> + Send>;
+
 /// What a mutation is given from outside, the same each time that it runs.
 pub struct Given {
     /// Now.
@@ -140,6 +144,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
 pub struct App {
     pub(crate) registry: Registry,
     pub(crate) routes: Router<Context>,
+    pub(crate) fallback: Option<Fallback>,
     pub(crate) problem_page: Option<fn(&Problem) -> String>,
     pub(crate) migrations: &'static [Migration],
     pub(crate) watched: &'static [&'static str],
@@ -221,10 +226,20 @@ impl App {
         self
     }
 
-    /// Adds plain HTTP routes. Their handlers get the [`Context`] as axum's `State`, and return a [`Problem`] as error.
+    /// Adds plain HTTP routes. Their handlers get the [`Context`] as axum's `State`, and return a [`Problem`] as error. A fallback of
+    /// the router is not used: see [`App::fallback`].
     pub fn routes(mut self, routes: Router<Context>) -> App {
         self.routes = self.routes.merge(routes);
         self
+    }
+
+    /// Answers paths that have no route, such as those of an application of one page, instead of `unknown_path` (404).
+    pub fn fallback<H, T>(self, handler: H) -> App
+    where
+        H: Handler<T, Context>,
+        T: 'static,
+    {
+        App { fallback: Some(Box::new(move |routes| routes.fallback(handler))), ..self }
     }
 
     /// What a browser gets for a [`Problem`] of a plain route: a page, as HTML. Other clients get the document.

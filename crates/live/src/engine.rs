@@ -454,9 +454,11 @@ impl Engine {
             (false, false) => Read::default().in_background(),
         };
         let read = needed.map_or(read, |version| read.not_older_than(version));
-        let running = groups.clone();
+        let (running, store) = (groups.clone(), self.store.clone());
         let run_all = move |snapshot: &mut Snapshot<'_>| {
-            let run = |group: &Arc<Group>| snapshot.recorded(|snapshot| group.work.run(snapshot));
+            let run = |group: &Arc<Group>| {
+                store.recorded(snapshot, group.key.query, |snapshot| group.work.run(snapshot))
+            };
             running.iter().map(run).collect::<Result<Vec<Ran>, Problem>>()
         };
         let answered = self.store.query(read, run_all).await;
@@ -612,8 +614,8 @@ impl Engine {
         state.needed_of_run = None;
         let pause = (RETRY_MIN * 2_u32.saturating_pow(state.failures.min(10))).min(RETRY_MAX);
         if let Some(failures) = self.failures.due(Instant::now()) {
-            tracing::warn!(query = group.key.query, code = %problem.code, failures,
-                "a live query failed and is run again");
+            tracing::warn!(query = group.key.query, code = %problem.code, why = %problem.words(),
+                failures, "a live query failed and is run again");
         }
         state.due = Instant::now() + pause;
         let (due, ready) = (state.due, Ready::new(group, &state));

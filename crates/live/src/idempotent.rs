@@ -100,7 +100,7 @@ impl Key {
     }
 
     fn sealing_key(&self) -> Result<LessSafeKey, Problem> {
-        UnboundKey::new(&AES_256_GCM, &self.sealing).map(LessSafeKey::new).map_err(|_| Problem::internal())
+        UnboundKey::new(&AES_256_GCM, &self.sealing).map(LessSafeKey::new).map_err(Problem::defect)
     }
 
     fn seal(&self, answer: &str) -> Result<Vec<u8>, Problem> {
@@ -114,7 +114,7 @@ impl Key {
         nonce.copy_from_slice(&hash.as_ref()[..NONCE_LEN]);
         let unique = Nonce::assume_unique_for_key(nonce);
         let done = self.sealing_key()?.seal_in_place_append_tag(unique, Aad::from(self.body), &mut sealed);
-        done.map_err(|_| Problem::internal())?;
+        done.map_err(Problem::defect)?;
         Ok([&nonce[..], &sealed].concat())
     }
 

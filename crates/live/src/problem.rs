@@ -8,6 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::fmt;
 use std::time::{Duration, Instant};
 use web::log_interval::LogInterval;
 
@@ -89,7 +90,13 @@ impl Problem {
         Problem { retry_after: Some(Duration::from_secs(1)), ..problem }
     }
 
-    /// 500: a defect, which the log describes.
+    /// 500: a defect, which is logged here in these words. The caller does not get them.
+    pub fn defect(error: impl fmt::Display) -> Problem {
+        tracing::error!(%error, "a defect");
+        Problem::internal()
+    }
+
+    /// 500: a defect, which whoever returns it has logged. [`Problem::defect`] does both.
     pub fn internal() -> Problem {
         let detail = "Internal server error. It has been logged.";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
@@ -99,6 +106,11 @@ impl Problem {
     pub fn unavailable(detail: impl Into<String>, retry_after: Duration) -> Problem {
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         Problem { retry_after: Some(retry_after), ..problem }
+    }
+
+    /// For the log: the database's own words, if it has caused the problem. No caller over the network gets them.
+    pub(crate) fn words(&self) -> String {
+        self.cause.as_ref().map_or_else(|| self.detail.to_string(), ToString::to_string)
     }
 
     /// Whether the same request may succeed without a change of the data.
@@ -171,6 +183,10 @@ impl From<store::Error> for Problem {
             ),
             store::Error::Conflict { .. } => {
                 Problem::conflict("conflict", "Another object has this value already. Choose another value.")
+            }
+            // Only in tests, where nobody may see the log.
+            store::Error::Undeclared { .. } | store::Error::StaleCache { .. } => {
+                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
             }
             _ => Problem::internal(),
         };

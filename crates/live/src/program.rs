@@ -102,9 +102,7 @@ impl Program {
         let _ = log.try_init();
         if let Some(command) = self.commands.into_iter().find(|known| Some(known.name) == command.as_deref())
         {
-            // The database's own words, which no caller over the network gets.
-            let words = |problem: Problem| problem.cause.map_or(problem.detail, |cause| cause.to_string());
-            return (command.run)(settings).await.map_err(|problem| Error::Command(words(problem)));
+            return (command.run)(settings).await.map_err(|problem| Error::Command(problem.words()));
         }
         let running = serve(complete(app)?, settings).await?;
         // A script may stop the program as soon as it has read the line.

@@ -222,7 +222,7 @@ fn text<T: Serialize>(value: &T) -> Result<String, Problem> {
 
 /// The answer of a list, with its rows.
 fn rows<T: Serialize>(query: &str, by: &'static str, value: &T) -> Result<Output, Problem> {
-    let value = serde_json::to_value(value).map_err(|_| Problem::internal())?;
+    let value = serde_json::to_value(value).map_err(Problem::defect)?;
     let row = |item: &Value| {
         let key = match item.get(by)? {
             Value::String(text) => text.clone(),

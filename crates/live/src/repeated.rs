@@ -138,7 +138,7 @@ async fn work(context: &Context, every: &Every, mut turn: Turn) {
     let mut next = turn.began + every.interval;
     if let Err(problem) = worked {
         context.0.work.turns_failed.fetch_add(1, Relaxed);
-        tracing::warn!(work = name, code = %problem.code, "repeated work failed and is repeated earlier");
+        tracing::warn!(work = name, code = %problem.code, why = %problem.words(), "repeated work failed and is repeated earlier");
         next = next.min(context.now() + PAUSE_AFTER_ERROR);
     }
     if let Err(error) = turn.move_to(context, name, next).await {

@@ -200,7 +200,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     connections.unshared.extend(&settings.trusted_proxies);
     let backend = Backend::new(
         context.clone(),
-        router(app.routes, app.problem_page, context.clone()),
+        router(app.routes, app.fallback, app.problem_page, context.clone()),
         Hosts::of_back_end(&settings.allowed_hosts),
         settings.trusted_proxies,
         request_log,

@@ -88,7 +88,7 @@ impl TaskEntry {
 
 /// Plans a task: it runs at `at` or soon after, once, on one instance, if this command commits.
 pub fn later<T: Task>(tx: &mut Tx<'_>, given: &Given, at: Time, task: &T) -> Result<(), Problem> {
-    let args = serde_json::to_string(task).map_err(|_| Problem::internal())?;
+    let args = serde_json::to_string(task).map_err(Problem::defect)?;
     let id = given.id("task");
     tx.exec(&PLAN, args![at, &id, T::NAME, &args])?;
     tx.changed(planned());
@@ -119,7 +119,7 @@ pub(crate) async fn run(context: Context, mut stopped: watch::Receiver<bool>) {
             Ok(false) => {}
             // The database refuses commands, or is away: asking at once would only keep it busy.
             Err(problem) => {
-                tracing::warn!(code = %problem.code, "planned tasks cannot be taken; trying again")
+                tracing::warn!(code = %problem.code, why = %problem.words(), "planned tasks cannot be taken; trying again")
             }
         }
         tokio::select! {
@@ -235,7 +235,7 @@ async fn run_one(context: &Context, entry: &TaskEntry, task: &Planned) -> Result
     match context.store().write::<_, Problem, _>(entry.name, work).await {
         Ok(()) => context.0.work.tasks_done.fetch_add(1, Relaxed),
         Err(problem) => {
-            tracing::warn!(task = entry.name, attempts, code = %problem.code, "a planned task failed and is repeated later");
+            tracing::warn!(task = entry.name, attempts, code = %problem.code, why = %problem.words(), "a planned task failed and is repeated later");
             context.0.work.tasks_failed.fetch_add(1, Relaxed)
         }
     };

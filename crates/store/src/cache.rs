@@ -150,10 +150,23 @@ where
 
     /// Fails unless the declared keys cover all watched tables that the query has read.
     pub(crate) fn check(&self, tables: &[String], watched: &[&str], keys: &[Key]) -> Result<(), Error> {
-        let missing = tables.iter().find(|table| {
-            watched.contains(&table.as_str()) && !keys.iter().any(|key| key.table_name() == *table)
-        });
-        missing.map_or(Ok(()), |table| Err(Error::Undeclared { name: self.name(), table: table.clone() }))
+        check_declared(self.name(), tables, watched, keys)
+    }
+}
+
+/// Fails if a query read a watched table of which it declared no key.
+pub(crate) fn check_declared(
+    name: &'static str,
+    tables: &[String],
+    watched: &[&str],
+    keys: &[Key],
+) -> Result<(), Error> {
+    let is_missing = |table: &&String| {
+        watched.contains(&table.as_str()) && !keys.iter().any(|key| key.table_name() == **table)
+    };
+    match tables.iter().find(is_missing) {
+        Some(table) => Err(Error::Undeclared { name, table: table.clone() }),
+        None => Ok(()),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reads: point reads, scans, lists, and reads through a cache.
 
-use crate::cache::{Cache, Filled};
+use crate::cache::{Cache, Filled, check_declared};
 use crate::job::{Plan, Query, QueryKind, QueryOf, Start, guarded, once};
 use crate::not_before;
 use crate::store::wait;
 use crate::weigh::Weigh;
-use crate::{CacheStats, Error, Snapshot, Store, runtime};
+use crate::{CacheStats, Error, Key, Snapshot, Store, runtime};
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::atomic::Ordering;
@@ -164,6 +164,21 @@ impl Store {
                 None => Ok(known),
             }
         }
+    }
+
+    /// Like [`Snapshot::recorded`], for the live query `name`. With [`crate::Options::check`] it fails on SQLite if the query read
+    /// a watched table of which it declared no key: it would not be run again when that table changes.
+    pub fn recorded<T, E: From<Error>>(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        name: &'static str,
+        query: impl FnOnce(&mut Snapshot<'_>) -> Result<T, E>,
+    ) -> Result<(T, Vec<Key>), E> {
+        let (value, keys) = snapshot.recorded(query)?;
+        if let Some(tables) = snapshot.tables_read.as_mut().map(std::mem::take) {
+            check_declared(name, &tables, self.inner.shared.options.watched, &keys)?;
+        }
+        Ok((value, keys))
     }
 
     /// The same after a look-up that has found nothing.

@@ -100,6 +100,13 @@ impl FromValue for i64 {
     }
 }
 
+impl FromValue for f64 {
+    const KIND: &'static str = "a floating-point number";
+    fn from_value(value: ValueRef<'_>) -> Option<f64> {
+        if let ValueRef::Real(number) = value { Some(number) } else { None }
+    }
+}
+
 impl FromValue for bool {
     const KIND: &'static str = "0 or 1";
     fn from_value(value: ValueRef<'_>) -> Option<bool> {
@@ -147,6 +154,11 @@ impl From<i64> for Value<'_> {
 impl From<&i64> for Value<'_> {
     fn from(number: &i64) -> Self {
         Value::Int(*number)
+    }
+}
+impl From<f64> for Value<'_> {
+    fn from(number: f64) -> Self {
+        Value::Real(number)
     }
 }
 impl From<bool> for Value<'_> {

@@ -54,6 +54,6 @@ impl Mutation for Register {
         // In the command, where nothing slow belongs, because a signature takes some 50 µs. A password is hashed before.
         let issuer = given.state::<LocalIssuer>().ok_or_else(Problem::internal)?;
         let token = issuer.issue(&id, TOKEN_LIFETIME, serde_json::Map::new());
-        Ok(Registered { id, name, token: token.map_err(|_| Problem::internal())? })
+        Ok(Registered { id, name, token: token.map_err(Problem::defect)? })
     }
 }

@@ -10,7 +10,7 @@ mod tickets;
 
 pub(crate) use streams::{Streams, tick};
 
-use crate::app::Context;
+use crate::app::{Context, Fallback};
 use crate::extract::prefers_html;
 use crate::{Problem, wrong_value};
 use axum::Router;
@@ -32,14 +32,20 @@ const DEPTH_MAX: usize = 64;
 /// The routes of an app: those that every app has, and its own.
 pub(crate) fn router(
     own: Router<Context>,
+    fallback: Option<Fallback>,
     problem_page: Option<fn(&Problem) -> String>,
     context: Context,
 ) -> Router {
+    let has_fallback = fallback.is_some();
+    let own = match fallback {
+        Some(set) => set(own),
+        None => own,
+    };
     let own = match problem_page {
         Some(page) => own.layer(from_fn(move |request, next| with_page(page, request, next))),
         None => own,
     };
-    Router::new()
+    let all = Router::new()
         .route("/rpc/{name}", post(calls::call))
         .route("/live", post(live::open).get(live::open_with_ticket))
         .route("/live/ticket", post(tickets::make))
@@ -49,9 +55,9 @@ pub(crate) fn router(
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .merge(own)
-        .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method)
+        .merge(own);
+    let all = if has_fallback { all } else { all.fallback(unknown) };
+    all.method_not_allowed_fallback(wrong_method)
         // `Limits::body_bytes_max` has been applied before a body comes here.
         .layer(DefaultBodyLimit::disable())
         .with_state(context)

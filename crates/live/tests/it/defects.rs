@@ -2,9 +2,14 @@
 
 use crate::app::{GetCounter, Increment, app, serve_with, start};
 use crate::client::Client;
+use axum::extract::State;
+use live::{Anyone, Context, Problem, Query};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
-use store::testing::TestPlace;
+use store::testing::{Kind, TestPlace, kind};
+use store::{Key, Snapshot, Sql, args, sql};
+use utoipa::ToSchema;
 
 fn fragile(id: i64) -> Value {
     json!([{ "key": "a", "query": "fragile", "args": { "id": id } }])
@@ -74,4 +79,69 @@ async fn two_parts_of_an_app_with_one_name_are_refused() {
         let refused = live::serve(app, settings.clone()).await.err().expect("refused").to_string();
         assert!(refused.contains(name), "{refused}");
     }
+}
+
+static COUNT: Sql = sql("SELECT COUNT(*) FROM counters");
+
+/// A query that declares a key only if it is not forgetful.
+#[derive(Deserialize, ToSchema)]
+struct Count {
+    is_forgetful: bool,
+}
+
+impl Query for Count {
+    const NAME: &'static str = "count";
+    type Claims = Anyone;
+    type Value = i64;
+    fn run(&self, snapshot: &mut Snapshot<'_>, _: &Anyone) -> Result<i64, Problem> {
+        if !self.is_forgetful {
+            snapshot.depends(|| [Key::table("counters")]);
+        }
+        Ok(snapshot.one(&COUNT, args![], |row| row.get(0))?.unwrap_or_default())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_finds_a_live_query_that_declares_no_key() {
+    if kind() != Kind::Sqlite {
+        return;
+    }
+    let database = TestPlace::create();
+    let settings = live::Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    let settings = live::Settings { check: true, ..settings };
+    let running = live::serve(app().query::<Count>(), settings).await.expect("the app is served");
+    let ada = Client::new(running.address, "ada");
+    let count =
+        |key, is_forgetful| json!({ "key": key, "query": "count", "args": { "is_forgetful": is_forgetful } });
+    let mut events = ada.live(json!([count("good", false)]));
+    events.expect("hello");
+    assert_eq!(events.expect("value").data["value"], 0);
+    let mut events = ada.live(json!([count("bad", true)]));
+    events.expect("hello");
+    let problem = events.expect("error").data["problem"].clone();
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(detail.contains("count") && detail.contains("counters"), "{problem}");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_answers_paths_that_have_no_route() {
+    async fn page(State(_): State<Context>) -> &'static str {
+        "the page"
+    }
+    let database = TestPlace::create();
+    let settings = live::Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    let app = app().fallback(page).problem_page(|problem| problem.detail.clone());
+    let running = live::serve(app, settings).await.expect("the app is served");
+    let nobody = Client::new(running.address, "");
+    for path in ["/", "/boards/7", "/live/boards/7"] {
+        assert_eq!(&*nobody.send("GET", path, &[], "").body, "the page", "{path}");
+    }
+    assert_eq!(nobody.send("GET", "/healthz", &[], "").status, 200);
+    assert_eq!(nobody.send("POST", "/rpc/nothing", &[], "{}").json()["code"], "unknown_name");
+    running.stop().await;
+    let server = start().await;
+    let nobody = Client::new(server.running.address, "");
+    assert_eq!(nobody.send("GET", "/boards/7", &[], "").json()["code"], "unknown_path");
+    server.running.stop().await;
 }

@@ -20,13 +20,13 @@ async fn every_kind_of_value_comes_back_as_it_went_in(database: Database) {
     let test = database.open();
     let put = test.store.write("sample.put", |tx| {
         tx.exec(&PUT, args![i64::MIN, Value::Null, "", &[0_u8; 0]])?;
-        tx.exec(&PUT, &[Value::Int(0), Value::Real(0.1), "Zoë 'quoted'\n".into(), (&[0_u8, 255]).into()])?;
+        tx.exec(&PUT, args![0, 0.1, "Zoë 'quoted'\n", &[0_u8, 255]])?;
         tx.exec(&PUT, &[Value::Int(i64::MAX), Value::Int(2), Value::Null, Value::Null])
     });
     assert_eq!(put.await.map_err(|error: Error| error).expect("writes"), 1);
     let rows = test.store.read(|snapshot| {
         snapshot.all(&ALL, args![], |row| {
-            let real = row.get::<Option<Real>>(1)?.map(|Real(number)| number);
+            let real: Option<f64> = row.get(1)?;
             Ok::<Sample, _>((row.get(0)?, real == Some(0.1), row.get(2)?, row.get(3)?))
         })
     });
@@ -36,15 +36,6 @@ async fn every_kind_of_value_comes_back_as_it_went_in(database: Database) {
         (Some(i64::MAX), false, None, None),
     ];
     assert_eq!(rows.await.map_err(|error: Error| error).expect("reads"), expected);
-}
-
-struct Real(f64);
-
-impl store::FromValue for Real {
-    const KIND: &'static str = "a floating-point number";
-    fn from_value(value: store::ValueRef<'_>) -> Option<Real> {
-        if let store::ValueRef::Real(number) = value { Some(Real(number)) } else { None }
-    }
 }
 
 async fn counts_sums_and_constants_are_numbers(database: Database) {
@@ -60,7 +51,7 @@ async fn counts_sums_and_constants_are_numbers(database: Database) {
     static NUMBERS: Sql = sql("SELECT COUNT(*), SUM(number), MAX(number), 1, AVG(number) FROM samples");
     let read = test.store.read(|snapshot| {
         snapshot.one(&NUMBERS, args![], |row| {
-            let Real(average) = row.get(4)?;
+            let average: f64 = row.get(4)?;
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, average == 14.0))
         })
     });

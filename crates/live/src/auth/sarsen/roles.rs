@@ -35,7 +35,7 @@ fn key(user: &str) -> Key {
 pub(super) fn of_user(snapshot: &mut Snapshot<'_>, user: &str) -> Result<Option<Value>, Problem> {
     snapshot.depends(|| [key(user)]);
     let roles: Option<String> = snapshot.one(&FIND, args![user], |row| row.get(0))?;
-    roles.map(|roles| serde_json::from_str(&roles).map_err(|_| Problem::internal())).transpose()
+    roles.map(|roles| serde_json::from_str(&roles).map_err(Problem::defect)).transpose()
 }
 
 /// Writes the roles of users, in the order of the events.
