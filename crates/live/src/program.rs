@@ -26,7 +26,10 @@ pub struct Program {
     about: &'static str,
     listen: &'static str,
     commands: Vec<Command>,
+    change: Option<ChangeSettings>,
 }
+
+type ChangeSettings = Box<dyn Fn(&mut Settings)>;
 
 struct Command {
     name: &'static str,
@@ -49,7 +52,14 @@ impl Program {
     /// A program that listens on this address unless `--listen` says otherwise. Its database is the file `<name>.db`
     /// unless `--database` says otherwise.
     pub fn new(name: &'static str, about: &'static str, listen: &'static str) -> Program {
-        Program { name, about, listen, commands: Vec::new() }
+        Program { name, about, listen, commands: Vec::new(), change: None }
+    }
+
+    /// Changes the settings that the arguments begin with, for example by environment variables: limits, an operator token, a
+    /// database whose URL has a password. An argument wins.
+    #[must_use]
+    pub fn settings(self, change: impl Fn(&mut Settings) + 'static) -> Program {
+        Program { change: Some(Box::new(change)), ..self }
     }
 
     /// Adds a command, which runs instead of the server: `<name> <command>`.
@@ -132,6 +142,9 @@ impl Program {
             })
         };
         let mut settings = Settings::new(format!("sqlite:{}.db", self.name), address(self.listen)?);
+        if let Some(change) = &self.change {
+            change(&mut settings);
+        }
         let (mut arguments, mut command) = (arguments, None);
         while let Some(argument) = arguments.next() {
             let (name, value) = match argument.split_once('=') {
@@ -162,7 +175,7 @@ impl Program {
     }
 
     fn help(&self) -> String {
-        let Program { name, about, listen, commands } = self;
+        let Program { name, about, listen, commands, .. } = self;
         let mut text = format!("{about}\n\nUsage: {name} [OPTIONS]\n");
         for command in commands {
             text.push_str(&format!("       {name} {} [OPTIONS]   {}\n", command.name, command.about));
@@ -206,6 +219,21 @@ mod tests {
             Asked::Run(settings, command) => (*settings, command),
             Asked::Help | Asked::TypeScript => panic!("no settings"),
         }
+    }
+
+    #[test]
+    fn a_program_changes_the_defaults_and_arguments_win() {
+        let program = Program::new("notes", "Notes.", "127.0.0.1:8080").settings(|settings| {
+            settings.database = "postgres://db/notes".to_owned();
+            settings.limits.streams_max = 7;
+        });
+        let found = |arguments: &[&str]| match program.parse(arguments.iter().map(|text| (*text).to_owned()))
+        {
+            Ok(Asked::Run(settings, _)) => (settings.database, settings.limits.streams_max),
+            _ => panic!("no settings"),
+        };
+        assert_eq!(found(&[]), ("postgres://db/notes".to_owned(), 7));
+        assert_eq!(found(&["--database", "sqlite:x.db"]), ("sqlite:x.db".to_owned(), 7));
     }
 
     #[test]

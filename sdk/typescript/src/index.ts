@@ -1,7 +1,17 @@
 // @sarsen/client: typed RPC and live queries.
 
 export { Client } from './client.js';
-export type { Answer, AnyApi, ApiShape, CallOptions, ClientOptions, Local } from './client.js';
+export type {
+  Answer,
+  AnyApi,
+  ApiShape,
+  Args as ArgsOf,
+  CallOptions,
+  ClientOptions,
+  Local,
+  Name as NameOf,
+  Value as ValueOf,
+} from './client.js';
 export type { Status, Timing } from './connection.js';
 export { ConnectionError, ProblemError } from './problem.js';
 export type { ProblemDocument } from './problem.js';

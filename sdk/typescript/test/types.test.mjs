@@ -14,7 +14,7 @@ const API = join(HERE, '../../crates/live/src/typescript_expected.ts');
 const PAGE = join(HERE, '../../examples/counters/page');
 
 const PROGRAM = `
-import { Client, ProblemError } from '@sarsen/client';
+import { type ArgsOf, Client, type NameOf, ProblemError, type ValueOf } from '@sarsen/client';
 import type { Api, Order } from './api.js';
 
 const client = new Client<Api>({ url: 'http://localhost', token: async () => 'token' });
@@ -31,7 +31,20 @@ export async function right(): Promise<Order | undefined> {
   return order?.parent ?? undefined;
 }
 
+/** As a hook of a framework does. */
+export function watch<N extends NameOf<Api['queries']>>(
+  query: N,
+  args: ArgsOf<Api['queries'], N>,
+  show: (value: ValueOf<Api['queries'], N>) => void,
+): () => void {
+  return client.live(query, args, show);
+}
+
+export const stop = watch('list_orders', { state: 'open' }, (orders) => console.log(orders[0]?.lines.length));
+
 export async function wrong(): Promise<void> {
+  // @ts-expect-error: no such state
+  watch('list_orders', { state: 'closed' }, () => {});
   // @ts-expect-error: there is no such query
   await client.call('list_order', { state: 'open' });
   // @ts-expect-error: a required argument is missing

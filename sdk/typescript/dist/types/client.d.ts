@@ -24,11 +24,14 @@ export interface AnyApi {
         [name: string]: Described;
     };
 }
-type Name<Part> = keyof Part & string;
-type Args<Part, N extends keyof Part> = Part[N] extends {
+/** The names of the queries or mutations of an `Api`, for functions that pass them on. */
+export type Name<Part> = keyof Part & string;
+/** The arguments of one of them. */
+export type Args<Part, N extends keyof Part> = Part[N] extends {
     args: infer A;
 } ? A : never;
-type Value<Part, N extends keyof Part> = Part[N] extends {
+/** Its answer. */
+export type Value<Part, N extends keyof Part> = Part[N] extends {
     value: infer V;
 } ? V : never;
 type Calls<A extends ApiShape> = A['queries'] & A['mutations'];
