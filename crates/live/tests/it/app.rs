@@ -314,7 +314,7 @@ impl Mutation for SetSession {
 
 /// A token `name` has no session; `name@session` ends with its session and has its role; `name@maybe…` has the role of its
 /// session while there is one; `name!300` lives for 300 ms. A session with the role `broken` cannot be read. `name#id` ends
-/// with the session of its own id.
+/// with the session of its own id. `key:session` is a key whose owner is the role of its session.
 struct Names;
 
 impl Authenticate for Names {
@@ -322,6 +322,9 @@ impl Authenticate for Names {
         Box::pin(async move {
             if token == "bad" {
                 return Err(Problem::unauthenticated());
+            }
+            if let Some(key) = token.strip_prefix("key:") {
+                return Ok(Caller::anonymous().with_claim("key", key));
             }
             let (token, id) = token.split_once('#').map_or((token, None), |(token, id)| (token, Some(id)));
             let (token, life) =
@@ -339,6 +342,11 @@ impl Authenticate for Names {
     }
 
     fn standing(&self, snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
+        if let Some(key) = caller.claims.get("key").and_then(|key| key.as_str()) {
+            snapshot.depends(|| [session_key(key)]);
+            let owner: Option<String> = snapshot.one(&SESSION, args![key], |row| row.get(0))?;
+            return Ok(owner.map(|owner| Caller { subject: Some(owner), ..caller.clone() }));
+        }
         let session = caller.claims.get("session").and_then(|session| session.as_str()).unwrap_or_default();
         if let Some(id) = caller.claims.get("jti").and_then(|id| id.as_str()) {
             snapshot.depends(|| [session_key(id)]);

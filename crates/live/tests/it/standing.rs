@@ -31,6 +31,30 @@ async fn a_revoked_session_ends_its_streams_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_stands_for_the_owner_whom_the_database_has_until_it_is_deleted() {
+    let server = start().await;
+    let address = server.running.address;
+    let admin = Client::new(address, "admin");
+    let program = Client::new(address, "key:k1");
+    assert_eq!(program.call("create", json!({ "id": 1 })).json()["code"], "invalid_token", "no such key");
+    admin.value("set_session", json!({ "id": "k1", "role": "ada" }));
+    program.value("create", json!({ "id": 1 }));
+    let own = json!([{ "key": "a", "query": "own_counters", "args": {} }]);
+    let mut events = program.live(own.clone());
+    events.expect("hello");
+    events.until(|value| value.as_array().is_some_and(|own| own.len() == 1));
+    let mut of_ada = Client::new(address, "ada").live(own);
+    of_ada.expect("hello");
+    of_ada.until(|value| value.as_array().is_some_and(|own| own.len() == 1));
+    admin.value("set_session", json!({ "id": "k1" }));
+    admin.value("increment", json!({ "id": 1 }));
+    while events.next().is_some_and(|event| event.name != "bye") {}
+    assert_eq!(events.next(), None);
+    assert_eq!(program.call("create", json!({ "id": 2 })).status, 401);
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_changed_role_decides_anew_what_a_stream_shows() {
     let server = start().await;
     let address = server.running.address;
