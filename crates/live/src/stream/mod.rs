@@ -211,7 +211,7 @@ impl Stream {
         drop(state);
         drop(one_at_a_time);
         for (slot, group, wanted) in slots {
-            if group.as_ref().is_some_and(|group| self.reads_the_same(group, &wanted)) {
+            if self.is_decided_alike(group.as_deref(), &wanted) {
                 continue;
             }
             let _one_at_a_time = self.changing.lock();
@@ -225,12 +225,16 @@ impl Stream {
         }
     }
 
-    /// Whether the caller's present claims lead to the group that the subscription has.
-    fn reads_the_same(&self, group: &Group, wanted: &Wanted) -> bool {
+    /// Whether the caller's present claims lead to the group that the subscription has, or to none if it was refused.
+    fn is_decided_alike(&self, group: Option<&Group>, wanted: &Wanted) -> bool {
         let caller = self.caller();
         let entry = self.registry.query(&wanted.query);
         let bound = entry.and_then(|entry| (entry.bind)(wanted.arguments()?, &caller));
-        bound.is_ok_and(|bound| bound.claims == *group.key.claims)
+        match (group, bound) {
+            (Some(group), Ok(bound)) => bound.claims == *group.key.claims,
+            (None, Err(_)) => true,
+            (Some(_), Err(_)) | (None, Ok(_)) => false,
+        }
     }
 
     /// Adds the subscriptions that a stream begins with, with room for no more.

@@ -69,6 +69,11 @@ async fn a_changed_role_decides_anew_what_a_stream_shows() {
     admin.value("set_session", json!({ "id": "s1", "role": "student" }));
     assert_eq!(events.expect("error").data["problem"]["code"], "forbidden");
     admin.value("increment", json!({ "id": 1 }));
+    // What stays refused is not told again.
+    for role in ["guest", "student", "guest"] {
+        admin.value("set_session", json!({ "id": "s1", "role": role }));
+        assert_eq!(ada.call("get_counter", json!({ "id": 1 })).status, 200);
+    }
     admin.value("set_session", json!({ "id": "s1", "role": "teacher" }));
     assert_eq!(events.expect("value").value(), &json!(1));
     server.running.stop().await;

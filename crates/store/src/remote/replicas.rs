@@ -65,6 +65,23 @@ struct State {
     stopped: bool,
 }
 
+impl State {
+    fn required(&mut self, now: Instant, primary: SnapshotInfo) -> SnapshotInfo {
+        self.primary.push_back((now, primary));
+        let old = |(at, _): &(Instant, SnapshotInfo)| now.saturating_duration_since(*at) >= LAG_MAX;
+        while self.primary.get(1).is_some_and(old) {
+            self.primary.pop_front();
+        }
+        if self.needed > primary.end {
+            // The primary has lost it, by a restore or a promotion: no replica will ever have it.
+            self.needed = 0;
+        }
+        // At first that is the state of the start: a replica may have stood still for hours before.
+        let bound = self.primary.front().map_or(primary, |(_, seen)| *seen);
+        SnapshotInfo { horizon: bound.horizon.max(self.needed), ..bound }
+    }
+}
+
 impl Replicas {
     pub(super) fn new(shared: Arc<Shared>) -> Replicas {
         let options = &shared.options;
@@ -154,16 +171,7 @@ impl Replicas {
     /// The state that a replica must show to be read from now. The horizon alone is not enough: while a transaction
     /// stays open on the primary it does not move, however far the replica falls behind.
     pub(super) fn required(&self, primary: SnapshotInfo) -> SnapshotInfo {
-        let mut state = self.state.lock();
-        let now = Instant::now();
-        state.primary.push_back((now, primary));
-        let old = |(at, _): &(Instant, SnapshotInfo)| now.saturating_duration_since(*at) >= LAG_MAX;
-        while state.primary.get(1).is_some_and(old) {
-            state.primary.pop_front();
-        }
-        // At first that is the state of the start: a replica may have stood still for hours before.
-        let bound = state.primary.front().map_or(primary, |(_, seen)| *seen);
-        SnapshotInfo { horizon: bound.horizon.max(state.needed), ..bound }
+        self.state.lock().required(Instant::now(), primary)
     }
 
     /// Waits until it is time to look again; false when there is nothing to look for any more.
@@ -300,5 +308,27 @@ fn primary_shows_all_of<S: Session>(
             Ok(true) if began.elapsed() < CATCH_UP_MAX => pause(CATCH_UP_POLL),
             Ok(true) | Err(_) => return false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_needs_no_state_that_the_primary_has_lost() {
+        let at = |number| SnapshotInfo { horizon: number, end: number, in_recovery: false };
+        let (mut state, began) = (State::default(), Instant::now());
+        assert_eq!(state.required(began, at(5_000)).horizon, 5_000);
+        state.needed = 5_100;
+        let later = began + LAG_MAX;
+        assert_eq!(state.required(later, at(5_200)).horizon, 5_100, "what a caller has seen");
+        // Restored into a younger cluster.
+        assert_eq!(
+            state.required(later + LAG_MAX, at(800)).horizon,
+            5_200,
+            "for as long as replicas may be behind"
+        );
+        assert_eq!(state.required(later + LAG_MAX * 2, at(900)).horizon, 800);
     }
 }
