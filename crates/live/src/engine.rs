@@ -457,7 +457,7 @@ impl Engine {
         let (running, store) = (groups.clone(), self.store.clone());
         let run_all = move |snapshot: &mut Snapshot<'_>| {
             let run = |group: &Arc<Group>| {
-                store.recorded(snapshot, group.key.query, |snapshot| group.work.run(snapshot))
+                store.recorded(snapshot, group.name(), |snapshot| group.work.run(snapshot))
             };
             running.iter().map(run).collect::<Result<Vec<Ran>, Problem>>()
         };
@@ -614,7 +614,7 @@ impl Engine {
         state.needed_of_run = None;
         let pause = (RETRY_MIN * 2_u32.saturating_pow(state.failures.min(10))).min(RETRY_MAX);
         if let Some(failures) = self.failures.due(Instant::now()) {
-            tracing::warn!(query = group.key.query, code = %problem.code, why = %problem.words(),
+            tracing::warn!(query = group.name(), code = %problem.code, why = %problem.words(),
                 failures, "a live query failed and is run again");
         }
         state.due = Instant::now() + pause;

@@ -155,6 +155,14 @@ impl GroupState {
 }
 
 impl Group {
+    /// What it runs, for people.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.work {
+            Work::Query(_) => self.key.query,
+            Work::Standing(_) => "standing",
+        }
+    }
+
     /// `all` counts the bytes of all answers and of what was asked for.
     pub(crate) fn new(key: GroupKey, is_point: bool, work: Work, all: &Arc<AtomicUsize>) -> Group {
         Group {

@@ -9,6 +9,7 @@ use super::state::{
 use crate::administrators::Role;
 use crate::ids::{ApiKeyId, CustomerId, OrganizationId, ServiceId, UserId};
 use crate::{Result, Time, api_keys, users};
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use store::{LogCursor, LogEntry, Snapshot};
 
@@ -173,9 +174,9 @@ impl Planned {
     ) -> Result<Planned> {
         let audience = Audience::of(services);
         let (mut last, mut concerned) = (HashMap::new(), BTreeSet::new());
-        let (mut planned, mut reads) = (Vec::new(), 0);
+        let (mut planned, mut reads, mut known_at) = (Vec::new(), 0, KnownAt::new());
         for (logged, behind) in entries {
-            let due = due(snapshot, &logged.payload, services, &audience)?;
+            let due = due(snapshot, &logged.payload, services, &audience, &mut known_at)?;
             let new: HashSet<_> =
                 due.iter().filter(|one| one.1.is_state() && !last.contains_key(*one)).collect();
             let newly: BTreeSet<_> =
@@ -236,6 +237,10 @@ impl<'s> Audience<'s> {
     }
 }
 
+/// The services that may know a user, of those that a page is about; `None` for one who is deleted. All of a page is of one
+/// snapshot.
+type KnownAt = HashMap<UserId, Option<HashSet<ServiceId>>>;
+
 /// What an entry means for a service.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Due {
@@ -260,18 +265,19 @@ fn due(
     payload: &str,
     services: &[Listening],
     audience: &Audience<'_>,
+    known_at: &mut KnownAt,
 ) -> Result<Vec<(usize, Due)>> {
     let Some(entry) = Entry::read(payload) else { return Ok(Vec::new()) };
     let Some(entry) = completed(snapshot, entry)? else { return Ok(Vec::new()) };
     let to = match &entry {
         Entry::User { organization: Some(organization), user } => {
-            of_user(snapshot, user, audience.in_organization(organization), services)?
+            of_user(snapshot, user, audience.in_organization(organization), services, known_at)?
         }
         Entry::Member { user } => match UserId::parse(user) {
             Ok(id) => {
                 let home = users::organization_of(snapshot, &id)?;
                 let to = home.map(|home| audience.in_organization(home.as_str())).unwrap_or_default();
-                of_user(snapshot, user, to, services)?
+                of_user(snapshot, user, to, services, known_at)?
             }
             Err(_) => Vec::new(),
         },
@@ -311,10 +317,21 @@ fn of_user(
     user: &str,
     mut to: Vec<usize>,
     services: &[Listening],
+    known_at: &mut KnownAt,
 ) -> Result<Vec<usize>> {
     let Ok(user) = UserId::parse(user) else { return Ok(Vec::new()) };
-    if !to.is_empty() && exists(snapshot, &user)? {
-        let known = services_that_may_know(snapshot, &user)?;
+    if to.is_empty() {
+        return Ok(to);
+    }
+    let known = match known_at.entry(user) {
+        Occupied(known) => known.into_mut(),
+        Vacant(unknown) => {
+            let exists = exists(snapshot, unknown.key())?;
+            let known = exists.then(|| services_that_may_know(snapshot, unknown.key())).transpose()?;
+            unknown.insert(known)
+        }
+    };
+    if let Some(known) = known {
         to.retain(|to| services.get(*to).is_some_and(|at| known.contains(&at.service)));
     }
     Ok(to)

@@ -41,7 +41,7 @@ const BACK_END: &str = r#"//! A back end of another program, on `sarsen::live` a
 use axum::extract::State;
 use sarsen::live::auth::{Accept, Issuer, LocalIssuer, Sarsen};
 use sarsen::live::extract::Json;
-use sarsen::live::{App, Authenticate, Authenticating, Caller, Claims, Context, Problem, Query};
+use sarsen::live::{App, Authenticate, Authenticating, Caller, Claims, Context, Problem, Program, Query};
 use sarsen::store::{Error, Key, Log, Snapshot, Sql, Tx, args, log, sql};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,19 +109,19 @@ struct SignUp {
 
 async fn sign_up(State(context): State<Context>, Json(form): Json<SignUp>) -> Result<Json<String>, Problem> {
     let SignUp { name, password } = form;
-    let permit = HASHES.acquire().await.map_err(|_| Problem::internal())?;
+    let permit = HASHES.acquire().await.map_err(Problem::defect)?;
     let hashing = tokio::task::spawn_blocking(move || {
         let hash = hash_of(&password);
         drop(permit);
         hash
     });
-    let hash = hashing.await.map_err(|_| Problem::internal())?;
+    let hash = hashing.await.map_err(Problem::defect)?;
     let user = context.given().id("user");
     let id = user.clone();
     context.store().write("user.create", move |tx| create_user(tx, &id, &name, &hash)).await?;
-    let issuer = context.state::<LocalIssuer>().ok_or_else(Problem::internal)?;
+    let issuer = context.state::<LocalIssuer>().ok_or_else(|| Problem::defect("the app has no LocalIssuer"))?;
     let token = issuer.issue(&user, Duration::from_secs(3600), serde_json::Map::new());
-    Ok(Json(token.map_err(|_| Problem::internal())?))
+    Ok(Json(token.map_err(Problem::defect)?))
 }
 
 fn hash_of(_password: &str) -> String {
@@ -135,23 +135,67 @@ fn create_user(_tx: &mut Tx<'_>, _id: &str, _name: &str, _hash: &str) -> Result<
 static SIGNED_UP: Log = log("signed_up");
 
 async fn welcome(context: Context) -> Result<(), Problem> {
-    let page = context.store().read(|snapshot| snapshot.log_page(&SIGNED_UP, "welcome", 100)).await;
-    let page = page.map_err(|error: Error| Problem::from(error))?;
-    let week_ago = context.now() - Duration::from_secs(7 * 86_400);
-    let done = move |tx: &mut Tx<'_>| {
-        tx.trim_log(&SIGNED_UP, week_ago)?;
-        tx.keep_place(&SIGNED_UP, "welcome", &page).map(drop)
-    };
-    Ok(context.store().write::<_, Error, _>("welcome.done", done).await?)
+    loop {
+        let page = context.store().read(|snapshot| snapshot.log_page(&SIGNED_UP, "welcome", 1)).await;
+        let page = page.map_err(|error: Error| Problem::from(error))?;
+        let Some(_entry) = page.entries.first() else { return Ok(()) };
+        let week_ago = context.now() - Duration::from_secs(7 * 86_400);
+        let done = move |tx: &mut Tx<'_>| {
+            tx.trim_log(&SIGNED_UP, week_ago)?;
+            match tx.keep_place(&SIGNED_UP, "welcome", &page)? {
+                true => Ok(()),
+                false => Err(Problem::conflict("welcomed", "Another instance has done this.")),
+            }
+        };
+        context.store().write::<_, Problem, _>("welcome.done", done).await?;
+    }
+}
+
+/// Programs with keys that the database knows.
+struct Keys;
+
+impl Authenticate for Keys {
+    fn authenticate<'a>(&'a self, token: &'a str) -> Authenticating<'a> {
+        let hash = hash_of(token);
+        Box::pin(async move { Ok(Caller::anonymous().with_claim("key", hash)) })
+    }
+    fn has_standing(&self) -> bool {
+        true
+    }
+    fn standing(&self, snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
+        let hash = caller.claims.get("key").and_then(|key| key.as_str()).unwrap_or_default();
+        snapshot.depends(|| [Key::row("keys", "hash", hash)]);
+        let owner: Option<String> = snapshot.one(&OWNER, args![hash], |row| row.get(0))?;
+        Ok(owner.map(|owner| Caller { subject: Some(owner), ..caller.clone() }))
+    }
+}
+
+static OWNER: Sql = sql("SELECT owner FROM keys WHERE hash = ?1");
+
+/// As in `operation.md`.
+fn program() -> Program {
+    Program::new("board", "Boards that people share.", "127.0.0.1:8080").settings(|settings| {
+        if let Ok(url) = std::env::var("DATABASE_URL") {
+            settings.database = url;
+        }
+        settings.operator_token = std::env::var("OPERATOR_TOKEN").ok();
+        settings.limits.streams_max = 50_000;
+    })
+}
+
+async fn page() -> &'static str {
+    "the page"
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let app = App::new().query::<GetCounter>().every("welcome", Duration::from_secs(1), welcome);
-    let app = app.routes(axum::Router::new().route("/sign_up", axum::routing::post(sign_up)));
+    let app = app.routes(axum::Router::new().route("/sign_up", axum::routing::post(sign_up))).fallback(page);
+    let _program = program();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let _app = match arguments.as_slice() {
         [issuer, key] => app.authenticate(Arc::new(Sarsen::new(issuer, "acme/sketch", key)?)),
         [issuer] => app.authenticate(Arc::new(Issuer::discover(issuer, Accept::audience("api"))?)),
+        [_, _, _] => app.authenticate(Arc::new(Keys)),
         _ => app.authenticate(Arc::new(Sessions { issuer: LocalIssuer::open("own.key", "own")? })),
     };
     Ok(())

@@ -15,6 +15,7 @@ use axum::response::Response;
 use identity::api_keys::{self, ApiKey};
 use identity::events::{self, Event, Listening};
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Answer, LogCursor, Snapshot, Time};
@@ -185,14 +186,22 @@ impl Reader {
         mut known: Option<&mut HashSet<i64>>,
     ) -> std::result::Result<(), Ended> {
         let services = Arc::from([self.listening.clone()]);
+        let mut heartbeat = tokio::time::interval(self.app.settings.stream_heartbeat);
+        heartbeat.reset();
         loop {
-            let read = size.read(|entries| {
-                let page = page(&self.app, cursor, entries, &services);
-                self.app.streams.reads.catch_up(&self.app.store, &self.listening.organization, page)
-            });
-            let page = tokio::select! {
-                page = read => page,
-                ended = stream.ended() => return Err(ended),
+            let page = {
+                let mut read = pin!(size.read(|entries| {
+                    let page = page(&self.app, cursor, entries, &services);
+                    self.app.streams.reads.catch_up(&self.app.store, &self.listening.organization, page)
+                }));
+                // Others of the organization may read before it.
+                loop {
+                    tokio::select! {
+                        page = &mut read => break page,
+                        ended = stream.ended() => return Err(ended),
+                        _ = heartbeat.tick() => stream.send(frame::heartbeat(None)).await?,
+                    }
+                }
             };
             let page = match page {
                 Ok(Answer { value: Some(page), .. }) => page,

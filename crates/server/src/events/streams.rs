@@ -26,6 +26,8 @@ const BACK_WITHIN_MS: u64 = 4_000;
 const BACK_AFTER_MS: u64 = 1_000;
 /// Streams that an organization may have for each free place.
 const PER_FREE_PLACE: usize = 4;
+/// Streams of an API key that have a place although its organization has no other one left.
+const KEPT_FOR_KEY: usize = 4;
 /// When a caller with too many streams may try again.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -76,7 +78,7 @@ impl Counts {
 pub(super) struct Caller {
     pub(super) id: String,
     pub(super) organization: String,
-    /// An API key. Its first stream has a place even if the organization has no other one left.
+    /// An API key. Its first streams have a place even if the organization has no other one left.
     pub(super) is_program: bool,
 }
 
@@ -140,9 +142,9 @@ impl Streams {
             return Err(Problem { retry_after: Some(TRY_AGAIN), ..problem });
         }
         let of_organization = open.by_organization.of(&caller.organization);
-        // An organization has few API keys, and none of them needs a second stream to follow its service.
-        let is_first_of_key = caller.is_program && open.by_caller.of(&caller.id) == 0;
-        if !is_first_of_key && of_organization >= PER_FREE_PLACE * (most - open.all) {
+        // A back end has a stream in each of its processes. An organization has few API keys.
+        let is_of_few = caller.is_program && open.by_caller.of(&caller.id) < KEPT_FOR_KEY;
+        if !is_of_few && of_organization >= PER_FREE_PLACE * (most - open.all) {
             let detail = format!(
                 "This instance has few streams left (`streams_max`), and this organization has {of_organization}. Try again later."
             );
@@ -271,10 +273,12 @@ mod tests {
         let streams = Arc::new(Streams::default());
         let mut greedy = fill(&streams, "greedy", 1000);
         assert_eq!(greedy.len(), 800, "alone it has most of them");
-        let key = streams.open(of("greedy", "key"), 1000, 5).expect("its back end has a place");
-        let refused = streams.open(of("greedy", "key"), 1000, 5).err().expect("one for each key");
+        let open_for_key = || streams.open(of("greedy", "key"), 1000, 9);
+        let of_key: Vec<_> = std::iter::from_fn(|| open_for_key().ok()).collect();
+        assert_eq!(of_key.len(), KEPT_FOR_KEY, "its back end has some");
+        let refused = open_for_key().err().expect("no more");
         assert_eq!((refused.status.as_u16(), refused.code), (503, "unavailable"));
-        drop(key);
+        drop(of_key);
         let second = fill(&streams, "second", 1000);
         assert_eq!(second.len(), 160);
         for number in 0..10 {

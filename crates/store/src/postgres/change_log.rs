@@ -95,6 +95,12 @@ impl History {
         Ok(History { number: row.get(first)?, database: row.get(first + 1)?, timeline: row.get(first + 2)? })
     }
 
+    /// Whether nothing tells another history, in which ids have gone back, from this one: the database and the timeline are the
+    /// same, and the number is that of this one or of one before it, which the copy of a disk may have.
+    pub(super) fn covers(&self, other: &History) -> bool {
+        (self.database, &self.timeline) == (other.database, &other.timeline) && self.number >= other.number
+    }
+
     /// The epoch of this history in a cluster. Every instance computes the same: FNV-1a of the text.
     pub(super) fn epoch(&self, cluster: Option<&str>) -> Epoch {
         let History { number, database, timeline } = self;
@@ -240,4 +246,19 @@ fn no_snapshot() -> Error {
 
 fn unreadable(text: &str) -> Error {
     Error::Database(format!("{text:?} is neither a snapshot nor the id of a transaction"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_of_a_disk_belongs_to_this_history_or_to_one_before() {
+        let at = |number, timeline: &str| History { number, database: 16_384, timeline: timeline.to_owned() };
+        let now = at(1_000, "1");
+        // Restored for the first time, and again from the same copy after that had begun the history 1,000.
+        assert!(now.covers(&at(1_000, "1")) && now.covers(&at(0, "1")));
+        // Another instance was first, and a promoted standby tells by itself.
+        assert!(!now.covers(&at(1_001, "1")) && !now.covers(&at(1_000, "2")));
+    }
 }

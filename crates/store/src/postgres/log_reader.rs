@@ -6,6 +6,7 @@
 //! caches are not used; after a reconnection they are emptied.
 
 use super::address::Server;
+use super::change_log::History;
 use super::connection::Connection;
 use super::notify::{BACKOFF_MAX, BACKOFF_MIN, GAP, Signal};
 use super::publisher::Publisher;
@@ -24,6 +25,8 @@ pub(super) struct LogReader {
     connection: Option<Connection>,
     /// The cluster that the connection leads to.
     cluster: Option<String>,
+    /// What the last read has seen, with its cluster.
+    history: Option<(Option<String>, History)>,
     /// When the last read began; none before the first.
     last: Option<Duration>,
 }
@@ -35,7 +38,16 @@ impl LogReader {
         signal: Arc<Signal>,
         following: Following,
     ) -> LogReader {
-        LogReader { server, publisher, signal, following, connection: None, cluster: None, last: None }
+        LogReader {
+            server,
+            publisher,
+            signal,
+            following,
+            connection: None,
+            cluster: None,
+            history: None,
+            last: None,
+        }
     }
 
     /// Follows the log until the signal is closed.
@@ -84,15 +96,21 @@ impl LogReader {
         self.publisher.reading();
         let mut news = change_log::news(connection, &before)?;
         // Another server tells that by itself, and another instance may have been first.
-        let is_known = news.history.epoch(self.cluster.as_deref()) == self.publisher.epoch();
-        if news.snapshot.xmax() < before.xmax() && is_known {
+        let went_back = news.snapshot.xmax() < before.xmax();
+        let cluster = self.cluster.as_deref();
+        let is_untold = match &self.history {
+            Some((of, last)) => of.as_deref() == cluster && last.covers(&news.history),
+            None => news.history.epoch(cluster) == self.publisher.epoch(),
+        };
+        if went_back && is_untold {
             change_log::begin_history(connection, &news.history)?;
             news = change_log::news(connection, &before)?;
         }
         if news.is_foreign() {
             change_log::start_anew(connection)?;
         }
-        let epoch = news.history.epoch(self.cluster.as_deref());
+        let epoch = news.history.epoch(cluster);
+        self.history = Some((self.cluster.clone(), news.history.clone()));
         self.publisher.publish_read(news, epoch, asked);
         let away = self.last.map_or(Duration::ZERO, |last| self.following.clock.now().saturating_sub(last));
         if away > self.following.lag_max {

@@ -66,14 +66,15 @@ struct State {
 }
 
 impl State {
-    fn required(&mut self, now: Instant, primary: SnapshotInfo) -> SnapshotInfo {
+    /// The newest state that anybody has seen is `shown`.
+    fn required(&mut self, now: Instant, primary: SnapshotInfo, shown: u64) -> SnapshotInfo {
         self.primary.push_back((now, primary));
         let old = |(at, _): &(Instant, SnapshotInfo)| now.saturating_duration_since(*at) >= LAG_MAX;
         while self.primary.get(1).is_some_and(old) {
             self.primary.pop_front();
         }
-        if self.needed > primary.end {
-            // The primary has lost it, by a restore or a promotion: no replica will ever have it.
+        if self.needed > shown {
+            // It was lost in a restore or a promotion: no replica will ever have it.
             self.needed = 0;
         }
         // At first that is the state of the start: a replica may have stood still for hours before.
@@ -171,7 +172,7 @@ impl Replicas {
     /// The state that a replica must show to be read from now. The horizon alone is not enough: while a transaction
     /// stays open on the primary it does not move, however far the replica falls behind.
     pub(super) fn required(&self, primary: SnapshotInfo) -> SnapshotInfo {
-        self.state.lock().required(Instant::now(), primary)
+        self.state.lock().required(Instant::now(), primary, self.shared.feed.shown().number())
     }
 
     /// Waits until it is time to look again; false when there is nothing to look for any more.
@@ -319,16 +320,16 @@ mod tests {
     fn a_replica_needs_no_state_that_the_primary_has_lost() {
         let at = |number| SnapshotInfo { horizon: number, end: number, in_recovery: false };
         let (mut state, began) = (State::default(), Instant::now());
-        assert_eq!(state.required(began, at(5_000)).horizon, 5_000);
+        assert_eq!(state.required(began, at(5_000), 5_000).horizon, 5_000);
         state.needed = 5_100;
         let later = began + LAG_MAX;
-        assert_eq!(state.required(later, at(5_200)).horizon, 5_100, "what a caller has seen");
+        assert_eq!(state.required(later, at(5_050), 5_200).horizon, 5_100, "what a caller has seen");
         // Restored into a younger cluster.
         assert_eq!(
-            state.required(later + LAG_MAX, at(800)).horizon,
-            5_200,
+            state.required(later + LAG_MAX, at(800), 800).horizon,
+            5_050,
             "for as long as replicas may be behind"
         );
-        assert_eq!(state.required(later + LAG_MAX * 2, at(900)).horizon, 800);
+        assert_eq!(state.required(later + LAG_MAX * 2, at(900), 900).horizon, 800);
     }
 }

@@ -15,7 +15,18 @@ pub(super) struct FileLock {
     /// file (POSIX). Then the next program that reads it would remove the log when it ends, as if nobody used it any more.
     database: Option<File>,
     /// Let go of last: who has it finds the database free.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for FileLock {
+    /// To close the files is not enough: a child of this process that is being started has them too until it runs its program.
+    fn drop(&mut self) {
+        if let Some(database) = self.database.take() {
+            // The system would let go of it, too late.
+            let _ = database.unlock();
+        }
+        let _ = self.lock.unlock();
+    }
 }
 
 impl FileLock {
@@ -71,7 +82,7 @@ impl FileLock {
         warn_of_other_names(database);
         lock.set_len(0).and_then(|()| lock.rewind()).map_err(failed)?;
         write!(lock, "{}", std::process::id()).map_err(failed)?;
-        Ok(FileLock { _lock: lock, database: file })
+        Ok(FileLock { lock, database: file })
     }
 
     /// The database, to be flushed.
@@ -109,5 +120,23 @@ fn warn_of_other_names(database: &Path) {
             names,
             "the database file has other names (hard links); remove them, because a program that used one of them would damage it"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_free_although_a_child_still_has_its_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("test.db");
+        let lock = FileLock::own(&path).expect("the first");
+        let inherited =
+            [&lock.lock, lock.database().expect("a file")].map(|file| file.try_clone().expect("a copy"));
+        assert!(FileLock::own(&path).is_err());
+        drop(lock);
+        FileLock::own(&path).expect("free again");
+        drop(inherited);
     }
 }
