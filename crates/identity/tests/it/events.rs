@@ -243,16 +243,22 @@ async fn all_pages(
     }
 }
 
-#[tokio::test]
-async fn a_page_ends_before_it_reads_too_much() {
-    let test = TestIdentity::open().await;
-    let acme = Tenant::new(&test, "acme").await;
-    acme.sign_in(&test).await;
+/// A tenant whose user has signed in at the first of 31 services that somebody reads.
+async fn acme_with_services(test: &TestIdentity) -> (Tenant, Vec<Listening>) {
+    let acme = Tenant::new(test, "acme").await;
+    acme.sign_in(test).await;
     let mut services = vec![acme.listening()];
     for number in 0..30 {
         let service = test.service(&acme.organization, &format!("service-{number}")).await;
         services.push(Listening { service: service.id, ..acme.listening() });
     }
+    (acme, services)
+}
+
+#[tokio::test]
+async fn a_page_ends_before_it_reads_too_much() {
+    let test = TestIdentity::open().await;
+    let (acme, services) = acme_with_services(&test).await;
     let from = begin(&test).await;
     for number in 0..10 {
         let bob = test.user(&acme.organization, &format!("bob-{number}@example.test")).await;
@@ -276,13 +282,7 @@ async fn a_page_ends_before_it_reads_too_much() {
 #[tokio::test]
 async fn an_entry_about_a_user_reads_nothing_for_services_that_do_not_know_them() {
     let test = TestIdentity::open().await;
-    let acme = Tenant::new(&test, "acme").await;
-    acme.sign_in(&test).await;
-    let mut services = vec![acme.listening()];
-    for number in 0..30 {
-        let service = test.service(&acme.organization, &format!("service-{number}")).await;
-        services.push(Listening { service: service.id, ..acme.listening() });
-    }
+    let (acme, services) = acme_with_services(&test).await;
     let from = begin(&test).await;
     for number in 0..20 {
         let bob = test.user(&acme.organization, &format!("bob-{number}@example.test")).await;
