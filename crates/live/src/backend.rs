@@ -138,7 +138,11 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
                     Ok(Ok(response)) => response,
                     Ok(Err(never)) => match never {},
                     Err(Panicked) => {
-                        tracing::error!(route = ROUTES[route], "a handler panicked");
+                        tracing::error!(
+                            route = ROUTES[route],
+                            request_id = current_request::id(),
+                            "a handler panicked"
+                        );
                         Problem::internal().into_response()
                     }
                 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
+use web::current_request;
 use web::log_interval::LogInterval;
 
 /// While the server is full or the database is away every request fails, and one line a second is enough.
@@ -92,7 +93,7 @@ impl Problem {
 
     /// 500: a defect, which is logged here in these words. The caller does not get them.
     pub fn defect(error: impl fmt::Display) -> Problem {
-        tracing::error!(%error, "a defect");
+        tracing::error!(%error, request_id = current_request::id(), "a defect");
         Problem::internal()
     }
 
@@ -198,7 +199,7 @@ impl From<store::Error> for Problem {
 fn log_failure(error: &store::Error, code: &str) {
     use store::Error::{Overloaded, Stopped, Unavailable};
     if !matches!(error, Overloaded { .. } | Stopped | Unavailable { .. }) {
-        tracing::error!(%error, code, "a request failed");
+        tracing::error!(%error, code, request_id = current_request::id(), "a request failed");
     } else if let Some(requests) = REFUSED.due(Instant::now()) {
         tracing::error!(%error, code, requests, "requests were refused");
     }

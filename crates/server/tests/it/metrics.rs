@@ -132,8 +132,9 @@ async fn alert_rules_name_metrics_that_exist_and_the_manual_says_what_to_do() {
     for (alert, expression) in alerts.iter().zip(expressions) {
         assert!(MANUAL.contains(&format!("`{alert}`")), "{alert} is not in docs/operate/monitoring.md");
         // Those of back ends are tested there.
-        let prefix =
-            |word: &&str| ["sarsen_", "live_", "store_"].iter().any(|prefix| word.starts_with(prefix));
+        let prefix = |word: &&str| {
+            ["sarsen_", "live_", "store_", "http_"].iter().any(|prefix| word.starts_with(prefix))
+        };
         let named: Vec<&str> = words(expression).filter(prefix).collect();
         assert!(!named.is_empty() || expression.starts_with("up{"), "{alert} names no metric");
         for name in named.into_iter().filter(|name| name.starts_with("sarsen_")) {

@@ -5,7 +5,7 @@
 //! row appears, or until it is certain that it never will: then nobody holds a lock on it any more.
 //!
 //! A server that crashed may give out numbers again that it had lost, also those of rows that were read. So all state
-//! from a broken connection is dropped, and every cache is emptied.
+//! from a broken connection is dropped, and every cache is emptied. Missing numbers are kept: asking for them harms nobody.
 
 use super::change_log;
 use super::connection::Connection;
@@ -36,10 +36,19 @@ const LOOK_BACK: u64 = 1000;
 /// So many old missing numbers are looked into at once.
 const CHECKS_MAX: usize = 20;
 
-const NEW: &str = "SELECT seq, `keys` FROM change_log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+/// From the newest row that was seen on, which is there as long as nobody replaces the log: trimming leaves it.
+const NEW: &str = "SELECT seq, `keys` FROM change_log WHERE seq >= ?1 ORDER BY seq LIMIT ?2";
 const OLDEST: &str = "SELECT seq, '' FROM change_log ORDER BY seq LIMIT 1";
 /// Zero rows when the number was never used, an error while somebody holds it.
 const LOCK_ROW: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE NOWAIT";
+
+/// A number without a row.
+#[derive(Clone, Copy)]
+struct Missing {
+    since: Instant,
+    /// It is of a commit of ours whose outcome is not known. It is asked for until that is certain, whatever else is missing.
+    is_ours: bool,
+}
 
 pub(super) struct LogReader {
     session: ReconnectingSession<Connection>,
@@ -49,8 +58,7 @@ pub(super) struct LogReader {
     publisher: Arc<Publisher>,
     /// Rows up to here were seen, but for those that are missing.
     cursor: u64,
-    /// Since when.
-    missing: BTreeMap<u64, Instant>,
+    missing: BTreeMap<u64, Missing>,
     /// Until the first read has ended: nothing is cached from before it, so nothing is published.
     is_starting: bool,
     is_disconnected: bool,
@@ -85,8 +93,11 @@ impl LogReader {
         let newest = self.session.begin(TxMode::Log, Instant::now()).and_then(change_log::newest);
         self.session.finish();
         let generation = self.session.generation();
-        self.cursor = newest?.unsigned_abs().saturating_sub(LOOK_BACK);
-        self.missing.clear();
+        // The numbers that are missing are still asked for: what was under way may commit yet. So may what took a number
+        // while there was no connection.
+        let newest = newest?.unsigned_abs();
+        let from = newest.saturating_sub(LOOK_BACK);
+        self.cursor = if self.cursor <= newest && self.cursor > 0 { self.cursor.min(from) } else { from };
         self.publisher.forget_own();
         self.is_starting = true;
         while self.read()? {}
@@ -115,6 +126,8 @@ impl LogReader {
                     more
                 }
                 Err(error) => {
+                    // What failed may be another database by now: the next connection begins anew.
+                    self.session.forget();
                     if !std::mem::replace(&mut self.is_disconnected, true) {
                         tracing::warn!(%error, "changes of other instances are not heard of at the moment");
                     }
@@ -146,8 +159,8 @@ impl LogReader {
 
     /// Publishes new rows; true when there were more than fit into one read.
     fn read(&mut self) -> Result<bool, Error> {
-        let now = Instant::now();
-        self.missing.extend(self.publisher.take_late().into_iter().map(|seq| (seq, now)));
+        let ours = Missing { since: Instant::now(), is_ours: true };
+        self.missing.extend(self.publisher.take_late().into_iter().map(|seq| (seq, ours)));
         let missed: Vec<u64> = self.missing.keys().copied().collect();
         let [few, many] = GAP_BATCHES;
         let length = if missed.len() > few { many } else { few };
@@ -161,8 +174,12 @@ impl LogReader {
             }
         }
         let args = [Value::Int(self.cursor.cast_signed()), Value::Int(ROWS_MAX as i64)];
-        let rows = self.rows(NEW, &args)?;
+        let mut rows = self.rows(NEW, &args)?;
+        if rows.is_empty() && self.cursor > 0 {
+            return Err(Error::Database("the log of changes has lost its newest rows".to_owned()));
+        }
         let more = rows.len() == ROWS_MAX;
+        rows.retain(|(seq, _)| *seq > self.cursor);
         if let Some((first, _)) = rows.first()
             && *first > self.cursor + 1
         {
@@ -184,7 +201,7 @@ impl LogReader {
             tracing::warn!(
                 "changes were removed from the log before they were read; all that is cached is read anew"
             );
-            self.missing.clear();
+            self.forget_missing();
             self.cursor = first - 1;
             self.publish_everything();
         }
@@ -212,13 +229,18 @@ impl LogReader {
         }
         if self.missing.len() as u64 + (skipped.end - skipped.start) > MISSING_MAX as u64 {
             tracing::warn!("too much of the log of changes is missing; all that is cached is read anew");
-            self.missing.clear();
+            self.forget_missing();
             self.publish_everything();
             return;
         }
-        let now = Instant::now();
+        let gap = Missing { since: Instant::now(), is_ours: false };
         let publisher = &self.publisher;
-        self.missing.extend(skipped.filter(|seq| !publisher.take_published(*seq)).map(|seq| (seq, now)));
+        self.missing.extend(skipped.filter(|seq| !publisher.take_published(*seq)).map(|seq| (seq, gap)));
+    }
+
+    /// For when everything is published, because there were too many.
+    fn forget_missing(&mut self) {
+        self.missing.retain(|_, missing| missing.is_ours);
     }
 
     /// For when it is not known what changed.
@@ -234,7 +256,7 @@ impl LogReader {
 
     /// Forgets numbers that were taken by transactions that are no more.
     fn drop_rolled_back(&mut self) -> Result<(), Error> {
-        let old = self.missing.iter().filter(|(_, since)| since.elapsed() > MISSING_CHECK_AFTER);
+        let old = self.missing.iter().filter(|(_, missing)| missing.since.elapsed() > MISSING_CHECK_AFTER);
         let old: Vec<u64> = old.map(|(seq, _)| *seq).take(CHECKS_MAX).collect();
         for seq in old {
             let connection = self.session.begin(TxMode::Log, Instant::now())?;
@@ -253,7 +275,9 @@ impl LogReader {
                 (Ok(()), _) => {}
                 // It lives. Asked again when as much time has gone by.
                 (Err(_), Some((Failure::Retryable, _))) => {
-                    self.missing.insert(seq, Instant::now());
+                    if let Some(missing) = self.missing.get_mut(&seq) {
+                        missing.since = Instant::now();
+                    }
                 }
                 (Err(error), _) => return Err(error),
             }

@@ -10,11 +10,13 @@
 //!   may live on a session then, prepared statements included.
 
 use super::client::Client;
-use super::errors::{connect_error, no_resources};
+use super::errors::not_connected;
 use super::tls::{Tls, Verify};
 use crate::Error;
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
@@ -27,14 +29,20 @@ pub(super) struct Address {
     roots: Option<PathBuf>,
 }
 
+/// Connecting to a host may take this long, from the look-up of its name to the server's last word.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+
 /// What a connection needs.
 pub(super) struct Server {
-    config: Config,
+    /// For each host, in the order of the URL.
+    hosts: Vec<Config>,
     tls: Tls,
     /// Nothing may live on a session.
     pub(super) pooled: bool,
     /// A server in recovery is refused: its data may be old.
     pub(super) is_primary: bool,
+    /// How often the log has told another history of the database: connections from before may lead to the server before.
+    pub(super) histories: Arc<AtomicU64>,
 }
 
 impl Address {
@@ -108,31 +116,37 @@ impl Address {
             None => Verify::Nothing,
         };
         let tls = Tls::new(verify)?;
-        Ok(Server { tls, config: settings(self.config), pooled: self.pooled, is_primary })
+        let hosts = one_host_each(&settings(self.config));
+        Ok(Server { hosts, tls, pooled: self.pooled, is_primary, histories: Arc::default() })
     }
 }
 
 impl Server {
-    /// The error says whether it may pass.
+    /// To the first host that will do. The error is that of the last one, and says whether it may pass.
     pub(super) fn connect(&self) -> Result<Client, (bool, Error)> {
-        match Client::connect(&self.config, self.tls.clone()) {
-            Ok(connected) => connected.map_err(|error| connect_error(&error)),
-            Err(error) => Err((true, no_resources(&error))),
+        let mut failed = None;
+        for config in &self.hosts {
+            let limit = config.get_connect_timeout().map_or(CONNECT_MAX, |limit| CONNECT_MAX.max(*limit));
+            match Client::connect(config, self.tls.clone(), limit) {
+                Ok(client) => return Ok(client),
+                Err(why) => failed = Some(not_connected(&why, limit)),
+            }
         }
+        Err(failed
+            .unwrap_or_else(|| (false, Error::Open("the URL of the database names no host".to_owned()))))
     }
 
     /// Where it is, and nothing that is secret.
     pub(super) fn place(&self) -> String {
-        let hosts = self.config.get_hosts().iter().map(|host| match host {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(folder) => folder.display().to_string(),
-        });
-        let ports = self.config.get_ports().iter().map(|port| format!(":{port}"));
-        hosts
-            .zip(ports.chain(std::iter::repeat(String::new())))
-            .map(|(host, port)| host + &port)
-            .collect::<Vec<_>>()
-            .join(",")
+        let host = |config: &Config| {
+            let name = config.get_hosts().first().map(|host| match host {
+                Host::Tcp(name) => name.clone(),
+                Host::Unix(folder) => folder.display().to_string(),
+            });
+            let port = config.get_ports().first().map(|port| format!(":{port}"));
+            name.unwrap_or_default() + &port.unwrap_or_default()
+        };
+        self.hosts.iter().map(host).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -153,6 +167,43 @@ fn settings(mut config: Config) -> Config {
         config.keepalives_retries(5);
     }
     config
+}
+
+/// The same for each host by itself: the driver tries them in turn, so one that says nothing would take the time of all.
+fn one_host_each(config: &Config) -> Vec<Config> {
+    let (hosts, ports, addresses) = (config.get_hosts(), config.get_ports(), config.get_hostaddrs());
+    if hosts.len() < 2 {
+        return vec![config.clone()];
+    }
+    let of_host = |(place, host): (usize, &Host)| {
+        let mut one = Config::new();
+        match host {
+            Host::Tcp(name) => one.host(name),
+            Host::Unix(folder) => one.host_path(folder),
+        };
+        if let Some(port) = ports.get(place).or(ports.first()) {
+            one.port(*port);
+        }
+        addresses.get(place).map(|address| one.hostaddr(*address));
+        config.get_user().map(|user| one.user(user));
+        config.get_password().map(|password| one.password(password));
+        config.get_dbname().map(|name| one.dbname(name));
+        config.get_options().map(|options| one.options(options));
+        config.get_application_name().map(|name| one.application_name(name));
+        config.get_connect_timeout().map(|limit| one.connect_timeout(*limit));
+        config.get_tcp_user_timeout().map(|limit| one.tcp_user_timeout(*limit));
+        config.get_keepalives_interval().map(|interval| one.keepalives_interval(interval));
+        config.get_keepalives_retries().map(|retries| one.keepalives_retries(retries));
+        one.keepalives(config.get_keepalives())
+            .keepalives_idle(config.get_keepalives_idle())
+            .ssl_mode(config.get_ssl_mode())
+            .ssl_negotiation(config.get_ssl_negotiation())
+            .channel_binding(config.get_channel_binding())
+            .target_session_attrs(config.get_target_session_attrs())
+            .load_balance_hosts(config.get_load_balance_hosts());
+        one
+    };
+    hosts.iter().enumerate().map(of_host).collect()
 }
 
 /// `%2F` → `/`.
@@ -185,6 +236,17 @@ mod tests {
             let text = parse(wrong).err().expect("refused").to_string();
             assert!(text.contains("cannot be read") && !text.contains("hunter2"), "{wrong}: {text}");
         }
+    }
+
+    #[test]
+    fn each_host_has_all_settings_of_the_url() {
+        let url = "postgres://ada:hunter2@one.test:5001,two.test:5002/sarsen?connect_timeout=7&keepalives_idle=9\
+            &application_name=us&options=-c%20geqo%3Doff&channel_binding=require&target_session_attrs=any";
+        let server = Address::parse("the database URL", url).and_then(Address::replica).expect("reads");
+        assert_eq!(server.place(), "one.test:5001,two.test:5002");
+        let alone =
+            |host: &str| settings(url.replace("one.test:5001,two.test:5002", host).parse().expect("reads"));
+        assert_eq!(server.hosts, [alone("one.test:5001"), alone("two.test:5002")]);
     }
 
     #[test]

@@ -37,6 +37,15 @@ pub(super) struct Client {
     answer_max: Option<Duration>,
 }
 
+/// Why there is no connection.
+pub(super) enum NotConnected {
+    /// The operating system has no resources.
+    Machine(io::Error),
+    Refused(Error),
+    /// Nothing came in time.
+    Silent,
+}
+
 /// A statement as the server knows it, or as text.
 pub(super) enum Prepared {
     Named(Statement),
@@ -66,15 +75,24 @@ struct Wire {
 }
 
 impl Client {
-    /// Connects. The outer error is that of the operating system.
-    pub(super) fn connect(config: &Config, tls: Tls) -> io::Result<Result<Client, Error>> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(runtime.block_on(config.connect(tls)).map(|(requests, open)| {
-            let wire = Wire { open: Some(open), ended_by: None, notified_by: VecDeque::new() };
-            let connection = Connection { runtime, wire };
-            let answer_max = Some(ANSWER_MAX);
-            Client { queued: Vec::new(), requests: Arc::new(requests), connection, answer_max }
-        }))
+    /// Connects within `most`.
+    pub(super) fn connect(config: &Config, tls: Tls, most: Duration) -> Result<Client, NotConnected> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(NotConnected::Machine)?;
+        // The driver's own limit ends with TCP: a server that is suspended, or a proxy with none behind it, says nothing more.
+        let connected = runtime.block_on(async { timeout(most, config.connect(tls)).await });
+        let (requests, open) = match connected {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => return Err(NotConnected::Refused(error)),
+            Err(_) => {
+                // The resolver of names may hang too, on a thread that cannot be stopped.
+                runtime.shutdown_background();
+                return Err(NotConnected::Silent);
+            }
+        };
+        let wire = Wire { open: Some(open), ended_by: None, notified_by: VecDeque::new() };
+        let connection = Connection { runtime, wire };
+        let answer_max = Some(ANSWER_MAX);
+        Ok(Client { queued: Vec::new(), requests: Arc::new(requests), connection, answer_max })
     }
 
     /// From now on the server has this long for each statement. One that does not answer then (it is suspended, its disk

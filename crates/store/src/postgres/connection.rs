@@ -22,6 +22,7 @@ use crate::{Dialect, Error, Sql, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use std::time::{Duration, Instant};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow, Statement};
@@ -42,6 +43,9 @@ pub(super) struct Connection {
     pooled: bool,
     /// A transaction on a server in recovery is refused.
     is_primary: bool,
+    /// Of the server, and what it was when this was opened.
+    histories: Arc<AtomicU64>,
+    histories_before: u64,
     /// What the settings of the session are for; `None` before there are any, and behind a pooler.
     settings: Option<TxMode>,
     /// By text. Gone with the connection, as on the server.
@@ -291,8 +295,11 @@ impl Session for Connection {
 
     /// Not to be called, nor dropped, on an asynchronous thread: the driver blocks.
     fn open(server: &Server) -> Result<Connection, (bool, Error)> {
+        let histories_before = server.histories.load(Acquire);
         let mut connection = Connection {
             client: server.connect()?,
+            histories: server.histories.clone(),
+            histories_before,
             pooled: server.pooled,
             is_primary: server.is_primary,
             settings: None,
@@ -319,6 +326,9 @@ impl Session for Connection {
         self.client.limit(self.limit);
         (self.failure, self.snapshot, self.rows) = (None, None, None);
         (self.failed_unwaited, self.is_batch) = (false, mode == TxMode::Batch);
+        if self.histories.load(Acquire) != self.histories_before {
+            return Err(self.fail(Failure::ConnectionLost, closed()));
+        }
         if !self.pooled && self.settings != Some(mode.of_session()) {
             let set = self.batch(&tx_mode::set_for_session(mode.of_session()));
             set.map_err(|error| self.fail(Failure::ConnectionLost, error))?;

@@ -1,5 +1,6 @@
 //! PostgreSQL's errors in the store's words. The only place that reads an error of the driver.
 
+use super::client::NotConnected;
 use crate::Error;
 use crate::remote::Failure;
 use std::error::Error as _;
@@ -98,8 +99,20 @@ fn advice(code: &SqlState) -> Option<(&'static str, &'static str)> {
     known.into_iter().find(|(state, ..)| state == code).map(|(_, what, advice)| (what, advice))
 }
 
-/// Why there is no connection, and whether waiting may help. Names no password, like the driver.
-pub(super) fn connect_error(error: &tokio_postgres::Error) -> (bool, Error) {
+/// Why there is no connection, and whether waiting may help.
+pub(super) fn not_connected(why: &NotConnected, limit: Duration) -> (bool, Error) {
+    match why {
+        NotConnected::Machine(error) => (true, no_resources(error)),
+        NotConnected::Refused(error) => connect_error(error),
+        NotConnected::Silent => {
+            let what = format!("the database server did not take the connection within {limit:?}");
+            (true, unavailable(what, "check that it runs, and what stands between"))
+        }
+    }
+}
+
+/// Names no password, like the driver.
+fn connect_error(error: &tokio_postgres::Error) -> (bool, Error) {
     let Some(server) = error.as_db_error() else {
         let what = format!("there is no connection to the database server ({})", full_text(error));
         if error.to_string().starts_with("error performing TLS handshake") {
@@ -121,7 +134,7 @@ pub(super) fn connect_error(error: &tokio_postgres::Error) -> (bool, Error) {
 }
 
 /// The operating system refuses what a connection needs.
-pub(super) fn no_resources(error: &io::Error) -> Error {
+fn no_resources(error: &io::Error) -> Error {
     let what = format!("no connection to the database server can be opened ({error})");
     unavailable(what, "raise the limit of open files (ulimit -n)")
 }

@@ -15,6 +15,7 @@ use crate::options::Following;
 use crate::remote::Backoff;
 use crate::threads::again_after_panics;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(super) struct LogReader {
@@ -110,6 +111,10 @@ impl LogReader {
             change_log::start_anew(connection)?;
         }
         let epoch = news.history.epoch(cluster);
+        if epoch != self.publisher.epoch() {
+            // The server of the history before may still answer those that are connected to it.
+            self.server.histories.fetch_add(1, Ordering::Release);
+        }
         self.history = Some((self.cluster.clone(), news.history.clone()));
         self.publisher.publish_read(news, epoch, asked);
         let away = self.last.map_or(Duration::ZERO, |last| self.following.clock.now().saturating_sub(last));

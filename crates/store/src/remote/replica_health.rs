@@ -3,7 +3,7 @@
 //! Each has a thread of its own, so that one that does not answer delays no look at the others. Another thread
 //! watches over those that read: it looks at no replica, so none can hold it up.
 
-use super::replicas::Replicas;
+use super::replicas::{LAG_MAX, Replicas};
 use super::standby::{Standby, Unusable};
 use super::{ReconnectingSession, Session, SnapshotInfo};
 use crate::Error;
@@ -11,6 +11,7 @@ use crate::threads::spawn;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// Starts the threads that look, and the one that watches; the end waits for that one.
 pub(super) fn start<S: Session>(
@@ -36,7 +37,11 @@ fn check<S: Session>(
     let shared = &replicas.shared;
     let mut standby = Standby::<S>::new(address.clone());
     let mut logged = None;
+    let mut heard = Instant::now();
     loop {
+        if shared.feed.is_fresh() {
+            heard = Instant::now();
+        }
         let required = replicas.required(SnapshotInfo {
             horizon: shared.feed.version().number(),
             end: shared.feed.snapshot_end(),
@@ -48,7 +53,9 @@ fn check<S: Session>(
             Ok(info) => {
                 standby.finish();
                 logged = None;
-                info.horizon >= required.horizon && info.end >= required.end
+                // What the primary has is known from its log. While that cannot be read, nobody knows how far behind this is.
+                let is_known = heard.elapsed() < LAG_MAX;
+                is_known && info.horizon >= required.horizon && info.end >= required.end
             }
             Err(Unusable::Unreachable(_)) => false,
             Err(Unusable::NotOurReplica(why)) => {

@@ -27,7 +27,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const CHECK_MAX_AGE: Duration = Duration::from_millis(500);
 /// A replica that does not have the state that the primary had this long ago is not read from. This bounds
 /// what a caller may see who carries no version.
-const LAG_MAX: Duration = Duration::from_secs(1);
+pub(super) const LAG_MAX: Duration = Duration::from_secs(1);
 /// How long a query waits for the replica to get the state that it needs.
 const CATCH_UP_MAX: Duration = Duration::from_millis(20);
 /// Between two looks of a query at the replica's state.

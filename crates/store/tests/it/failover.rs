@@ -61,6 +61,39 @@ async fn with_two_hosts_the_one_that_accepts_writes_is_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_takes_connections_and_says_nothing_keeps_nobody_from_the_next() {
+    let Some(primary) = OwnServer::start() else { return };
+    let proxy = Proxy::start("127.0.0.1".to_owned(), primary.port);
+    proxy.be_silent(true);
+    let began = Instant::now();
+    let store = open(primary.url_at(&format!("127.0.0.1:{},127.0.0.1", proxy.port), primary.port));
+    while let Err(error) = add(&store, "n", "ada", "one").await {
+        assert!(error.is_temporary(), "{error:?}");
+        assert!(began.elapsed() < Duration::from_secs(20), "each thread waits for it once");
+    }
+    proxy.be_silent(false);
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_server_takes_connections_and_says_nothing_commands_fail_in_time() {
+    let Some(primary) = OwnServer::start() else { return };
+    let proxy = Proxy::start("127.0.0.1".to_owned(), primary.port);
+    let store = open(primary.url_at("127.0.0.1", proxy.port));
+    add(&store, "n", "ada", "one").await.expect("writes");
+    proxy.be_silent(true);
+    proxy.cut_all();
+    for id in ["a", "b", "c"] {
+        let added = tokio::time::timeout(Duration::from_secs(15), add(&store, id, "ada", "x"));
+        let refused = added.await.expect("it is answered").expect_err("nobody is there");
+        assert!(refused.is_temporary(), "{refused:?}");
+    }
+    proxy.be_silent(false);
+    resumes(&store, "m").await;
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_moved_to_a_standby_gives_no_old_answers() {
     let Some(primary) = OwnServer::start() else { return };
     let standby = primary.standby();

@@ -120,6 +120,29 @@ async fn who_waits_behind_a_silent_replica_is_answered_by_the_primary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn while_the_log_of_the_primary_cannot_be_read_no_replica_is_either() {
+    let Some(primary) = OwnServer::start() else { return };
+    let (replica, elsewhere) = (primary.standby(), Store::open(Options::new(primary.url(), MIGRATIONS)));
+    let proxy = Proxy::start("127.0.0.1".to_owned(), primary.port);
+    let url = primary.url_at("127.0.0.1", proxy.port);
+    let store = Store::open(Options { replicas: vec![replica.url()], ..Options::new(url, MIGRATIONS) });
+    let (store, elsewhere) = (store.expect("opens"), elsewhere.expect("opens"));
+    until_replica_reads(&store).await;
+    replica.sql("SELECT pg_wal_replay_pause()");
+    proxy.hold_who_says(Some("FROM change_log_cut"));
+    add(&elsewhere, "n", "ada", "one").await.expect("writes");
+    let began = Instant::now();
+    while !has(&store, "n", "one").await {
+        assert!(began.elapsed() < Duration::from_secs(20), "it shows how far behind it stands still");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    replica.sql("SELECT pg_wal_replay_resume()");
+    proxy.hold_who_says(None);
+    until_replica_reads(&store).await;
+    [store, elsewhere].iter().for_each(Store::close);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn when_one_of_two_falls_silent_the_other_is_read() {
     const READERS: usize = 4;
     let Some(primary) = OwnServer::start() else { return };

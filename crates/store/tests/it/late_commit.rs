@@ -19,6 +19,15 @@ fn server_with_binlog() -> Option<OwnMariaDb> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_takes_effect_late_reaches_the_caches_of_its_sender() {
+    takes_effect_late(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_it_does_after_many_others_and_a_lost_connection() {
+    takes_effect_late(true).await;
+}
+
+async fn takes_effect_late(others_and_a_new_connection: bool) {
     let Some(server) = server_with_binlog() else { return };
     let proxy = Proxy::start("127.0.0.1".to_owned(), server.port);
     let mut options = Options::new(server.url_at_port(proxy.port), MIGRATIONS);
@@ -41,6 +50,12 @@ async fn a_commit_that_takes_effect_late_reaches_the_caches_of_its_sender() {
     let heard = count_changes(&store);
     server.sql("SET sql_log_bin = 0; INSERT INTO change_log (`keys`) VALUES ('notes.id=other')");
     soon("the larger number is read", || heard.load(Ordering::SeqCst) > 0).await;
+    if others_and_a_new_connection {
+        server.sql("SET sql_log_bin = 0; INSERT INTO change_log (`keys`) SELECT '' FROM seq_1_to_20000");
+        let before = heard.load(Ordering::SeqCst);
+        proxy.cut_all();
+        soon("all is dropped", || heard.load(Ordering::SeqCst) > before).await;
+    }
     keep(&store, &cache, "n").await;
     assert_eq!(cache.get("n", NOW).as_deref(), Some("one"), "it has not been committed");
     server.sql("SET GLOBAL rpl_semi_sync_master_enabled = 0");

@@ -25,6 +25,10 @@ struct Plan {
     port: AtomicU16,
     silent: Mutex<bool>,
     speaks: Condvar,
+    /// Who says this …
+    word: Mutex<Option<&'static [u8]>>,
+    /// … is cut, once; else it waits.
+    cuts_word: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
 }
 
@@ -86,6 +90,19 @@ impl Proxy {
         self.plan.speaks.notify_all();
     }
 
+    /// Cuts the next connection that says this, and no other.
+    pub fn cut_who_says(&self, word: &'static str) {
+        self.plan.cuts_word.store(true, Ordering::SeqCst);
+        *self.plan.word.lock() = Some(word.as_bytes());
+    }
+
+    /// From now on passes nothing on of a connection that says this, until it is called with nothing.
+    pub fn hold_who_says(&self, word: Option<&'static str>) {
+        self.plan.cuts_word.store(false, Ordering::SeqCst);
+        *self.plan.word.lock() = word.map(str::as_bytes);
+        self.plan.speaks.notify_all();
+    }
+
     /// Cuts all connections that are open now.
     pub fn cut_all(&self) {
         for client in self.plan.open.lock().drain(..) {
@@ -113,6 +130,15 @@ fn forward(mut client: TcpStream, mut server: TcpStream, plan: &Plan) {
     while let Ok(length @ 1..) = client.read(&mut buffer) {
         let said = &buffer[..length];
         plan.speaks.wait_while(&mut plan.silent.lock(), |silent| *silent);
+        let mut word = plan.word.lock();
+        let is_meant = |word: &Option<&'static [u8]>| word.is_some_and(|word| holds(said, word));
+        if is_meant(&word) && plan.cuts_word.load(Ordering::SeqCst) {
+            *word = None;
+            client.shutdown(Shutdown::Both).ok();
+            break;
+        }
+        plan.speaks.wait_while(&mut word, |word| is_meant(word));
+        drop(word);
         // PostgreSQL's words, or a limit of time on MySQL: who follows its log begins in the same words.
         runs_commands |= holds(said, b"SERIALIZABLE") || holds(said, b"_time = 1");
         let commits = holds(said, b"COMMIT\0") || holds(said, b"\x03COMMIT");

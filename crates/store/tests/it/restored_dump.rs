@@ -3,13 +3,13 @@
 use crate::instances::{NOW, keep, rename, soon};
 use crate::logs;
 use crate::proxy::Proxy;
-use crate::support::{MIGRATIONS, add};
+use crate::support::{BODY, MIGRATIONS, add};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use store::testing::own_server::OwnServer;
 use store::testing::postgres::with_client;
-use store::{Key, Options, Store};
+use store::{Error, Key, Options, Store, args};
 
 fn options(url: String) -> Options {
     let mut options = Options { watched: &["notes"], ..Options::new(url, MIGRATIONS) };
@@ -103,9 +103,8 @@ async fn a_reader_of_a_log_gets_every_entry_of_a_restored_dump() {
     store.close();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn running_instances_go_on_when_their_database_was_restored() {
-    let Some((old, fresh)) = old_and_restored().await else { return };
+/// A proxy that leads to `old`, and a URL that opens both through it.
+fn before_both(old: &OwnServer, fresh: &OwnServer) -> (Proxy, String) {
     let proxy = Proxy::start("127.0.0.1".to_owned(), old.port);
     // The servers differ in their passwords.
     let password = fresh.password.clone();
@@ -115,6 +114,33 @@ async fn running_instances_go_on_when_their_database_was_restored() {
         });
     });
     let url = fresh.url_at("127.0.0.1", proxy.port);
+    (proxy, url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_connection_stays_at_the_database_of_before() {
+    let Some((old, fresh)) = old_and_restored().await else { return };
+    let (proxy, url) = before_both(&old, &fresh);
+    let store = open(url);
+    let drops = count_drops(&store);
+    add(&store, "before", "ada", "written there").await.expect("writes");
+    proxy.lead_to(fresh.port);
+    // Who reads the log notices; all others are still connected to a server that answers.
+    proxy.cut_who_says("FROM change_log_cut");
+    soon("it begins anew", || drops.load(Ordering::SeqCst) > 0).await;
+    for id in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        add(&store, id, "ada", id).await.expect("writes");
+    }
+    assert_eq!(number(&fresh, "SELECT COUNT(*) FROM notes WHERE id IN ('a','b','c','d','e','f','g','h')"), 8);
+    let read = store.read(|snapshot| snapshot.one(&BODY, args!["before"], |row| row.get::<String>(0)));
+    assert_eq!(read.await.map_err(|error: Error| error).expect("reads"), None, "it was written there");
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn running_instances_go_on_when_their_database_was_restored() {
+    let Some((old, fresh)) = old_and_restored().await else { return };
+    let (proxy, url) = before_both(&old, &fresh);
     let (one, other) = (open(url.clone()), open(url));
     let cache = other.cache("bodies");
     keep(&other, &cache, "n").await;

@@ -76,6 +76,29 @@ async fn changes_that_were_trimmed_before_they_were_read_empty_the_caches() {
     other.close();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_replaced_under_open_connections_empties_the_caches() {
+    let Some(test) = Database::mysql().map(Database::open) else { return };
+    for number in 0..10 {
+        test.add(&format!("n{number}"), "ada", &format!("n{number}")).await.expect("writes");
+    }
+    let other = Store::open(test.options()).expect("opens beside the first");
+    let cache = other.cache("bodies");
+    keep(&other, &cache, "n1").await;
+    // What reading a dump into it leaves: other rows, and a log with smaller numbers.
+    test.mysql().sql(
+        "TRUNCATE change_log;
+         UPDATE notes SET body = 'two' WHERE id = 'n1';
+         INSERT INTO change_log (`keys`, mark) VALUES ('', 1)",
+    );
+    soon("the entry goes", || cache.get("n1", NOW).is_none() && cache.is_empty()).await;
+    assert_eq!(cached(&other, &cache, "n1").await.as_deref(), Some("two"));
+    keep(&other, &cache, "n1").await;
+    rename(&test.store, "n1", "three").await;
+    soon("later changes are heard of", || cache.get("n1", NOW).is_none()).await;
+    other.close();
+}
+
 #[tokio::test]
 async fn a_log_of_before_there_were_marks_is_given_them() {
     let Some(test) = Database::mysql().map(Database::open) else { return };
