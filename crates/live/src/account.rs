@@ -45,6 +45,11 @@ impl Counted {
             (None, None) => Counted { name: network(web::network::network(address)), share: 1 },
         }
     }
+
+    /// Whether it is a network, of callers that nobody knows.
+    pub(crate) fn is_network(&self) -> bool {
+        self.name.starts_with('\0')
+    }
 }
 
 /// Beyond this many, a map knows the place of each.

@@ -362,8 +362,11 @@ impl Context {
             Ok::<_, Problem>(Some(store::Filled { value, until: Time::NEVER }))
         };
         let standing = self.0.store.fill(&self.0.standings, key, self.now(), read).await?.flatten();
-        let ended = || Problem::invalid_token("The session of the token has ended. Sign in again.");
-        standing.map(|caller| Caller { expires, ..caller }).ok_or_else(ended)
+        standing.map(|caller| Caller { expires, ..caller }).ok_or_else(Context::session_ended)
+    }
+
+    pub(crate) fn session_ended() -> Problem {
+        Problem::invalid_token("The session of the token has ended. Sign in again.")
     }
 
     /// Runs a query, in a state not older than `version`. A replica may answer queries that are not points.

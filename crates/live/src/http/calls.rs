@@ -7,6 +7,7 @@ use crate::backend::ClientAddress;
 use crate::extract::Path;
 use crate::idempotent;
 use crate::query::{MutationEntry, QueryEntry};
+use crate::stream::Standing;
 use crate::{Caller, Problem};
 use axum::Extension;
 use axum::body::Bytes;
@@ -16,8 +17,11 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::{Read, Snapshot, Tx, Version};
+
+/// The code of a call whose caller has other rights at its turn than when it was begun.
+const RIGHTS_CHANGED: &str = "rights_changed";
 
 pub(super) async fn call(
     State(context): State<Context>,
@@ -28,28 +32,61 @@ pub(super) async fn call(
 ) -> Result<Response, Problem> {
     context.0.engine.metrics.calls.fetch_add(1, Ordering::Relaxed);
     let registry = context.0.registry.clone();
-    if let Some(query) = registry.queries.get(&*name) {
-        let caller = context.caller(&headers).await?;
-        return read(&context, query, &caller, json(&body)?, version_of(&headers)?).await;
+    let (query, mutation) = (registry.queries.get(&*name), registry.mutations.get(&*name));
+    if query.is_none() && mutation.is_none() {
+        let detail = format!("There is no query and no mutation {name:?}.");
+        return Err(Problem::new(StatusCode::NOT_FOUND, "unknown_name", detail));
     }
-    if let Some(mutation) = registry.mutations.get(&*name) {
-        let caller = context.caller(&headers).await?;
-        return write(&context, mutation, &caller, address, &headers, &body).await;
+    let mut is_last = false;
+    loop {
+        let caller = context.caller_with_token(&headers).await?;
+        let answer = match (query, mutation) {
+            (Some(query), _) => read(&context, query, &caller, json(&body)?, version_of(&headers)?).await,
+            (None, Some(mutation)) => write(&context, mutation, &caller, address, &headers, &body).await,
+            (None, None) => Err(Problem::internal()),
+        };
+        match answer {
+            // A call may wait for its turn. It is begun again once with the rights that the caller has by then.
+            Err(problem) if problem.code == RIGHTS_CHANGED && !std::mem::replace(&mut is_last, true) => {}
+            answer => return answer,
+        }
     }
-    let detail = format!("There is no query and no mutation {name:?}.");
-    Err(Problem::new(StatusCode::NOT_FOUND, "unknown_name", detail))
+}
+
+/// Fails unless the caller still has the rights with which the call was begun, as this state of the database has them.
+fn judge(context: &Context, caller: &Standing) -> impl Fn(&mut Snapshot<'_>) -> Result<(), Problem> + use<> {
+    let authenticator =
+        context.0.registry.authenticator.clone().filter(|authenticator| authenticator.has_standing());
+    let Standing { authenticated, now } = caller.clone();
+    // Who sent no token has no standing.
+    let authenticator = authenticator.filter(|_| now != Caller::anonymous());
+    move |snapshot| match &authenticator {
+        None => Ok(()),
+        Some(authenticator) => match authenticator.standing(snapshot, &authenticated)? {
+            None => Err(Context::session_ended()),
+            Some(present) if (&present.subject, &present.claims) == (&now.subject, &now.claims) => Ok(()),
+            Some(_) => {
+                let detail = "Your rights have changed at this moment; nothing was done. Try again.";
+                let problem = Problem::unavailable(detail, Duration::from_secs(1));
+                Err(Problem { code: RIGHTS_CHANGED.into(), ..problem })
+            }
+        },
+    }
 }
 
 async fn read(
     context: &Context,
     query: &QueryEntry,
-    caller: &Caller,
+    caller: &Standing,
     args: Value,
     version: Option<Version>,
 ) -> Result<Response, Problem> {
-    let bound = (query.bind)(args, caller)?;
+    let (bound, judge) = ((query.bind)(args, &caller.now)?, judge(context, caller));
     let read = Context::read(query.is_point, version);
-    let run = move |snapshot: &mut Snapshot<'_>| (bound.run)(snapshot);
+    let run = move |snapshot: &mut Snapshot<'_>| {
+        judge(snapshot)?;
+        (bound.run)(snapshot)
+    };
     let answer = context.store().query(read, run).await?;
     Ok(answered(&answer.value.text, answer.version, answer.settled))
 }
@@ -57,7 +94,7 @@ async fn read(
 async fn write(
     context: &Context,
     mutation: &MutationEntry,
-    caller: &Caller,
+    caller: &Standing,
     address: ClientAddress,
     headers: &HeaderMap,
     body: &Bytes,
@@ -69,17 +106,20 @@ async fn write(
                 let detail = "`Idempotency-Key` must be visible ASCII characters, such as a UUID.";
                 Problem::new(StatusCode::BAD_REQUEST, "invalid_idempotency_key", detail)
             })?;
-            let key = idempotent::Key::new(key, caller.subject.as_deref(), mutation.name, body)?;
-            admit(context, caller, address)?;
-            Some(key)
+            Some(idempotent::Key::new(key, caller.now.subject.as_deref(), mutation.name, body)?)
         }
     };
-    let run = (mutation.bind)(json(body)?, caller)?;
+    let (run, judge) = ((mutation.bind)(json(body)?, &caller.now)?, judge(context, caller));
+    if key.is_some() {
+        // A call that is refused so far leaves nothing, and is not counted.
+        admit(context, &caller.now, address)?;
+    }
     let (registry, now, random) = (context.0.registry.clone(), context.now(), random());
     let (slow, name) = (context.0.limits.slow_command, mutation.name);
     let (engine, earlier) = (context.0.engine.clone(), key.clone());
     let command = move |tx: &mut Tx<'_>| {
         let started = Instant::now();
+        judge(tx.snapshot())?;
         if let Some(key) = &key
             && let Some(answer) = key.answer(tx, now)?
         {
@@ -117,7 +157,9 @@ async fn write(
             Ok(answered(&text, version, version))
         }
         // The same request, sent at the same time, may have been done: then this one failed because of it.
-        (Err(problem), Some(key)) if problem.status.is_client_error() => {
+        (Err(problem), Some(key))
+            if problem.status.is_client_error() && problem.status != StatusCode::UNAUTHORIZED =>
+        {
             let stored = move |snapshot: &mut Snapshot<'_>| key.stored(snapshot, now);
             let answer = context.store().query(Read::default(), stored).await?;
             match answer.value {

@@ -6,7 +6,7 @@ use crate::app::{Context, sha256};
 use crate::backend::ClientAddress;
 use crate::extract::Path;
 use crate::frame;
-use crate::stream::{Standing, Wanted};
+use crate::stream::{Standing, StreamBody, Wanted};
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
@@ -22,6 +22,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::Duration;
+
+/// A poll is answered with about so much at once; the client asks for the rest with the next one.
+const POLL_BYTES_MAX: usize = 256 * 1024;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,7 +132,7 @@ async fn held(
         let mut is_answer = false;
         // Values that the client holds already are no reason to answer. With an answer comes what is there besides: one that
         // changes all the time must not keep the others away.
-        while !is_answer || bytes < context.0.limits.frame_bytes_max {
+        while !is_answer || bytes < POLL_BYTES_MAX {
             let next = poll_fn(|task| match body.stream.poll_events(task) {
                 Poll::Pending if is_answer => Poll::Ready(None),
                 polled => polled,
@@ -146,17 +149,22 @@ async fn held(
         () = tokio::time::sleep(context.0.limits.poll_time.min(left)) => false,
         _ = stopped.wait_for(|stopped| *stopped) => true,
     };
-    drop(body);
+    // What was collected counts until it is written: a client may take its time to read it.
+    body.stream.leave();
     // A stop sends all polls away at one moment: each gets a pause of its own, also after other events.
     if is_stopping || events.is_empty() {
         let pause = if is_stopping { super::streams::pause(context.0.limits.return_time) } else { 0 };
         events.push_back(frame::bye(pause).into());
     }
-    Ok(stream(Body::new(Pieced(events))))
+    Ok(stream(Body::new(Pieced { events, _place: body })))
 }
 
-/// A body whose pieces are there.
-struct Pieced(VecDeque<Bytes>);
+/// The answer of a poll.
+struct Pieced {
+    events: VecDeque<Bytes>,
+    /// The place of the poll among the streams of its caller.
+    _place: StreamBody,
+}
 
 impl HttpBody for Pieced {
     type Data = Bytes;
@@ -166,11 +174,11 @@ impl HttpBody for Pieced {
         mut self: Pin<&mut Self>,
         _: &mut task::Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|piece| Ok(BodyFrame::data(piece))))
+        Poll::Ready(self.events.pop_front().map(|piece| Ok(BodyFrame::data(piece))))
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+        SizeHint::with_exact(self.events.iter().map(|piece| piece.len() as u64).sum())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::account::Counted;
 use crate::app::{Context, random, sha256};
 use crate::backend::ClientAddress;
 use crate::frame;
-use crate::stream::{RETURN_MS, Stream};
+use crate::stream::{RETURN_MS, Standing, Stream};
 use crate::{Caller, Problem};
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -56,6 +56,8 @@ struct Ticket {
     /// The user, or the network of a caller without a token.
     owner: Arc<str>,
     caller: Caller,
+    /// It counts among those of callers without a token.
+    is_anonymous: bool,
     until: Time,
     opened: Option<Opened>,
 }
@@ -83,16 +85,12 @@ impl Ticket {
     fn can_be_given_up(&self) -> bool {
         self.opened.as_ref().is_some_and(|opened| opened.stream.strong_count() == 0)
     }
-
-    fn is_anonymous(&self) -> bool {
-        self.caller.subject.is_none()
-    }
 }
 
 impl Open {
     fn remove(&mut self, id: &TicketId) {
         if let Some(ticket) = self.tickets.remove(id) {
-            self.anonymous -= usize::from(ticket.is_anonymous());
+            self.anonymous -= usize::from(ticket.is_anonymous);
         }
     }
 
@@ -109,7 +107,7 @@ impl Open {
         for _ in 0..LOOKED_AT_MAX.min(self.used.len()) {
             let Some(id) = self.used.pop_front() else { return false };
             let Some(ticket) = self.tickets.get(&id) else { continue };
-            if ticket.can_be_given_up() && (ticket.is_anonymous() || !is_for_anonymous) {
+            if ticket.can_be_given_up() && (ticket.is_anonymous || !is_for_anonymous) {
                 let owner = ticket.owner.clone();
                 if let Some(own) = self.by_owner.get_mut(&owner) {
                     own.retain(|other| *other != id);
@@ -126,9 +124,9 @@ impl Open {
 impl Tickets {
     /// `leaves_half`: callers without a token leave half of the tickets to users.
     fn make(&self, caller: Caller, owner: Counted, leaves_half: bool, now: Time) -> Result<String, Problem> {
+        let is_anonymous = owner.is_network();
         let Counted { name: owner, share } = owner;
         let mut open = self.0.lock();
-        let is_anonymous = caller.subject.is_none();
         let own = open.by_owner.get(&*owner).map_or(0, VecDeque::len);
         if own >= share * TICKETS_PER_CALLER_MAX && !open.give_up_one_of(&owner) {
             let detail = format!(
@@ -151,7 +149,7 @@ impl Tickets {
         open.by_owner.entry(owner.clone()).or_default().push_back(id);
         open.anonymous += usize::from(is_anonymous);
         let until = until(&caller, now, LIFE);
-        open.tickets.insert(id, Ticket { owner, caller, until, opened: None });
+        open.tickets.insert(id, Ticket { owner, caller, is_anonymous, until, opened: None });
         Ok(text)
     }
 
@@ -190,7 +188,7 @@ impl Tickets {
         let Open { tickets, by_owner, used, anonymous } = &mut *open;
         tickets.retain(|_, ticket| {
             let is_open = ticket.until > now;
-            *anonymous -= usize::from(!is_open && ticket.is_anonymous());
+            *anonymous -= usize::from(!is_open && ticket.is_anonymous);
             is_open
         });
         by_owner.retain(|_, own| {
@@ -212,13 +210,14 @@ pub(super) async fn make(
     Extension(address): Extension<ClientAddress>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
-    // What the token says: the caller is judged anew when the ticket is used.
-    let caller = context.caller_with_token(&headers).await?.authenticated;
-    let owner = Counted::of(&caller, address.0);
+    // Whom the database knows is no stranger, also where the token alone does not say who it is.
+    let Standing { authenticated, now } = context.caller_with_token(&headers).await?;
+    let owner = Counted::of(&now, address.0);
     let has_users = context.0.registry.authenticator.is_some();
     let now = context.now();
-    let life = until(&caller, now, LIFE).since(now).as_secs();
-    let ticket = context.0.streams.tickets.make(caller, owner, has_users, now)?;
+    let life = until(&authenticated, now, LIFE).since(now).as_secs();
+    // What the token says: the caller is judged anew when the ticket is used.
+    let ticket = context.0.streams.tickets.make(authenticated, owner, has_users, now)?;
     Ok(([(CACHE_CONTROL, "no-store")], Json(json!({ "ticket": ticket, "expires_in": life }))))
 }
 

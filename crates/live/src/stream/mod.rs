@@ -31,7 +31,7 @@ use store::{Time, Version};
 /// The slot of a stream's standing in its group.
 pub(crate) const STANDING: u32 = u32::MAX;
 /// Bytes of events that are not of a group, such as refusals, that may wait for a client.
-const NOTICE_BYTES_MAX: usize = 1024 * 1024;
+const NOTICE_BYTES_MAX: usize = 256 * 1024;
 /// When a client whose stream has ended for a reason of its own may come back.
 pub(crate) const RETURN_MS: u64 = 1_000;
 /// The length of the arguments of a subscription, which are kept as long as it lasts.

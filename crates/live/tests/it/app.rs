@@ -1,10 +1,12 @@
 //! The back end under test: counters with owners, behind tokens that are the user's name.
 
 use axum::Router;
-use axum::routing::get;
+use axum::extract::State;
+use axum::routing::{get, post};
+use live::extract::Path;
 use live::{
-    Anyone, App, Authenticate, Authenticating, Caller, Claims, Given, Mutation, Problem, Query, Running,
-    Settings, SignedIn, Subject, Task,
+    Anyone, App, Authenticate, Authenticating, Caller, Claims, Context, Given, Mutation, Problem, Query,
+    Running, Settings, SignedIn, Subject, Task,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -374,6 +376,18 @@ async fn panics() -> &'static str {
     panic!("a defect of the app")
 }
 
+/// Changes a session without saying so, as one does that was changed a moment ago: caches still have it as it was.
+async fn unseen(
+    State(context): State<Context>,
+    Path((session, role)): Path<(String, String)>,
+) -> Result<(), Problem> {
+    let change = move |tx: &mut Tx<'_>| match &*role {
+        "none" => tx.exec(&END_SESSION, args![&session]).map(drop),
+        role => tx.exec(&SET_SESSION, args![&session, role]).map(drop),
+    };
+    context.store().write("session.unseen", change).await.map_err(|error: store::Error| error.into())
+}
+
 pub fn app() -> App {
     App::new()
         .query::<GetCounter>()
@@ -389,7 +403,7 @@ pub fn app() -> App {
         .mutation::<Delete>()
         .mutation::<SetSession>()
         .task::<Increment>()
-        .routes(Router::new().route("/panics", get(panics)))
+        .routes(Router::new().route("/panics", get(panics)).route("/unseen/{session}/{role}", post(unseen)))
         .migrations(MIGRATIONS)
         .watched(&["counters", "sessions"])
         .authenticate(Arc::new(Names))

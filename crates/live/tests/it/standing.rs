@@ -1,8 +1,9 @@
 //! Rights are dependencies: sessions and roles that end or change while a stream is open.
 
-use crate::app::{serve, start};
+use crate::app::{serve, serve_with, start};
 use crate::client::Client;
 use serde_json::json;
+use store::testing::{Kind, TestPlace};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_session_ends_its_streams_and_no_other() {
@@ -28,6 +29,32 @@ async fn a_revoked_session_ends_its_streams_and_no_other() {
     assert_eq!((refused.status, &refused.json()["code"]), (401, &json!("invalid_token")));
     assert_eq!(refused.header("www-authenticate"), Some(r#"bearer error="invalid_token""#));
     server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_judged_by_what_its_own_transaction_sees() {
+    // Elsewhere a cache may be bypassed, and then nothing is unseen.
+    let Some(database) = TestPlace::on(Kind::Sqlite) else { return };
+    let running = serve_with(database.url(), |settings| settings.check = false).await;
+    let (admin, ada) = (Client::new(running.address, "admin"), Client::new(running.address, "ada@s1"));
+    let unseen =
+        |role: &str| assert_eq!(admin.send("POST", &format!("/unseen/s1/{role}"), &[], "").status, 200);
+    admin.value("set_session", json!({ "id": "s1", "role": "student" }));
+    admin.value("create", json!({ "id": 1 }));
+    let keyed = ada.send("POST", "/rpc/increment", &[("idempotency-key", "one")], r#"{"id":1}"#);
+    assert_eq!(keyed.status, 200);
+    for (role, status, code) in [("teacher", 503, "rights_changed"), ("none", 401, "invalid_token")] {
+        unseen(role);
+        for call in ["increment", "take", "get_counter"] {
+            let refused = ada.call(call, json!({ "id": 1 }));
+            assert_eq!((refused.status, &refused.json()["code"]), (status, &json!(code)), "{call}");
+        }
+        let keyed = ada.send("POST", "/rpc/increment", &[("idempotency-key", "one")], r#"{"id":1}"#);
+        assert_eq!(keyed.status, status, "also with an answer of before");
+    }
+    unseen("student");
+    assert_eq!(ada.value("increment", json!({ "id": 1 })), 2, "nothing else was done");
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -167,7 +167,8 @@ async fn follow_from(
     let mut read_at = sarsen.uptime.now();
     let mut is_caught_up = false;
     loop {
-        let frame = timeout(sarsen.stale_after, answer.response.body_mut().frame()).await;
+        // Before the state is stale there is time for another connection.
+        let frame = timeout(sarsen.stale_after * 2 / 3, answer.response.body_mut().frame()).await;
         // After a suspension of the machine, what waits in the socket is from before it.
         let frame = frame.ok().filter(|_| sarsen.is_recent(read_at));
         let frame = frame.ok_or_else(|| Ended::Failed("nothing came for too long".to_owned()))?;
