@@ -35,6 +35,9 @@ impl Clone for Actor {
     }
 }
 
+/// The server itself, or who controls its machine.
+pub(crate) const SYSTEM: &str = "system";
+
 impl Actor {
     /// An authenticated user.
     pub fn user(user: &UserId, address: &str, now: Time, random: &dyn Random) -> Actor {
@@ -58,7 +61,7 @@ impl Actor {
 
     /// The server itself.
     pub fn system(now: Time, random: &dyn Random) -> Actor {
-        Actor::new("system".to_owned(), String::new(), now, random)
+        Actor::new(SYSTEM.to_owned(), String::new(), now, random)
     }
 
     /// An unauthenticated client.
@@ -220,7 +223,7 @@ const WITH_NAMES: &str =
      LEFT JOIN invitations i ON i.id = a.target AND i.organization_id = a.organization_id";
 
 /// Actors that are no user and no API key. Both have many entries.
-const NOBODY: [&str; 2] = ["system", "unknown"];
+const NOBODY: [&str; 2] = [SYSTEM, "unknown"];
 
 /// A filter for [`list`]. The default matches all entries.
 #[derive(Clone, Debug, Default)]

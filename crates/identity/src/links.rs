@@ -2,13 +2,17 @@
 //!
 //! Opening a link must not consume it, because mail scanners open links too: pages call [`peek`] on GET and
 //! [`use_once`] on POST. A set-up link is void once the platform has an owner. A link of a user is void while the user is
-//! suspended, and after a password was set later than the link was made.
+//! suspended, after a password was set later than the link was made, and when the one who made it may not make it any more.
 
+use crate::administrators::Role;
 use crate::audit::{self, Actor};
-use crate::ids::{self, LinkId, SessionId, UserId};
+use crate::ids::{self, ApiKeyId, ClientId, LinkId, SessionId, UserId};
+use crate::programs::Need;
 use crate::secrets::{self, Hash, Random};
 use crate::users::{self, User};
-use crate::{Error, Result, Time, administrators, organizations, passwords, user_suspensions};
+use crate::{
+    Error, Result, Time, administrators, api_keys, clients, organizations, passwords, user_suspensions,
+};
 use std::time::Duration;
 use store::{Snapshot, Sql, Tx, args, insert, sql, statements};
 
@@ -78,7 +82,7 @@ statements! {
         &[&["id", "purpose", "user_id", "hash", "created_by", "created_at", "expires_at"]],
     );
     static UNUSED = sql(
-        "SELECT hash, user_id, created_at FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
+        "SELECT hash, user_id, created_at, created_by FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
     );
     static USED = sql("SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NOT NULL");
     static ANY = sql("SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2");
@@ -177,11 +181,12 @@ fn find_valid(
 ) -> Result<Option<(LinkId, Option<UserId>)>> {
     let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
     let Ok(id) = LinkId::parse(id) else { return Ok(None) };
-    let found: Option<(Vec<u8>, Option<UserId>, Time)> =
+    let found: Option<(Vec<u8>, Option<UserId>, Time, String)> =
         snapshot.one(&UNUSED, args![&id, purpose.as_str(), now], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })?;
-    let Some((_, user, made_at)) = found.filter(|(hash, ..)| secrets::matches(secret.as_bytes(), hash))
+    let Some((_, user, made_at, maker)) =
+        found.filter(|(hash, ..)| secrets::matches(secret.as_bytes(), hash))
     else {
         return Ok(None);
     };
@@ -190,6 +195,7 @@ fn find_valid(
         (Some(id), Purpose::SignIn | Purpose::Password) => match users::get(snapshot, id) {
             Ok(user) => {
                 user.suspended_at.is_some()
+                    || !may_make(snapshot, &maker, &user)?
                     || passwords::changed_at(snapshot, id)?.is_some_and(|changed_at| changed_at > made_at)
             }
             Err(Error::NotFound { .. }) => true,
@@ -198,6 +204,32 @@ fn find_valid(
         (None, Purpose::SignIn | Purpose::Password) => true,
     };
     Ok((!is_void).then_some((id, user)))
+}
+
+/// Whether `maker` may make a link of this user now. Who was removed leaves none behind that work.
+fn may_make(snapshot: &mut Snapshot<'_>, maker: &str, user: &User) -> Result<bool> {
+    if maker == audit::SYSTEM {
+        return Ok(true);
+    }
+    let scope = if let Ok(maker) = UserId::parse(maker) {
+        let role = administrators::role_of(snapshot, &user.organization, &maker)?;
+        let may = role >= Some(Role::Admin) || administrators::is_platform_owner(snapshot, &maker)?;
+        return Ok(may && users::get(snapshot, &maker)?.suspended_at.is_none());
+    } else if let Ok(key) = ApiKeyId::parse(maker) {
+        // One that has only expired was good when it made the link.
+        match api_keys::get(snapshot, &user.organization, &key) {
+            Err(Error::NotFound { .. }) => None,
+            key => Some(key?.scope),
+        }
+    } else if let Ok(client) = ClientId::parse(maker) {
+        match clients::in_organization(snapshot, &user.organization, &client) {
+            Err(Error::NotFound { .. }) => None,
+            client => Some(client?.scope),
+        }
+    } else {
+        None
+    };
+    Ok(scope.is_some_and(|scope| scope.contains(&Need::Write.scope("users"))))
 }
 
 /// The user of a link that was used, for a browser that sends its form twice.

@@ -1,13 +1,14 @@
 //! One-time links can be opened repeatedly and used once, until they expire or become void.
 
 use crate::support::{START, TestIdentity, not_found, refused};
+use identity::administrators::{self, Role};
 use identity::ids::{LinkId, SessionId, UserId};
 use identity::links::{self, NewLink, Purpose};
 use identity::password_changes::{self, LinkUse};
 use identity::sessions::NewSession;
 use identity::user_suspensions;
 use identity::users::User;
-use identity::{Result, Time, administrators};
+use identity::{Result, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,4 +164,43 @@ async fn old_links_are_deleted() {
     let delete = |moment: Time| test.write(move |tx, _| links::delete_older(tx, moment, 100));
     assert_eq!(delete(START).await.expect("none is older"), 0);
     assert_eq!(delete(START + Duration::from_secs(1)).await.expect("one is"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_of_somebody_who_was_removed_is_void() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let (gone, demoted, suspended, there) = (
+        test.administrator(&acme, "gone@sarsen.test", Role::Admin).await,
+        test.administrator(&acme, "demoted@sarsen.test", Role::Admin).await,
+        test.administrator(&acme, "suspended@sarsen.test", Role::Admin).await,
+        test.administrator(&acme, "there@sarsen.test", Role::Owner).await,
+    );
+    let mut tokens = Vec::new();
+    for maker in [&gone, &demoted, &suspended, &there] {
+        let (new, actor, ada) =
+            (generate(&test, Purpose::Password, Some(&ada)), test.actor(maker), ada.clone());
+        tokens.push(new.token.clone());
+        test.write(move |tx, _| links::create_for(tx, &ada, &new, &actor)).await.expect("a link");
+    }
+    let opens = async || {
+        let mut opens = Vec::new();
+        for token in &tokens {
+            opens.push(peek_at(&test, Purpose::Password, token, START).await.is_some());
+        }
+        opens
+    };
+    assert_eq!(opens().await, [true; 4]);
+    let (id, suspended) = (acme.id.clone(), suspended.clone());
+    test.write(move |tx, actor| {
+        administrators::remove(tx, &id, &gone.id, actor)?;
+        administrators::change_role(tx, &id, &demoted.id, Role::Member, actor)?;
+        user_suspensions::suspend(tx, &suspended, None, actor)
+    })
+    .await
+    .expect("changes");
+    assert_eq!(opens().await, [false, false, false, true]);
+    let refused = use_at(&test, Purpose::Password, &tokens[0], START).await;
+    assert_eq!(not_found(refused), "link");
 }
