@@ -39,16 +39,19 @@ class ProblemError extends Error {
     status;
     /** Seconds after which a retry may succeed. */
     retryAfter;
+    /** The id of the request, by which the server's log has it; where the server has answered. */
+    requestId;
     /** The first wrong field of the request. */
     field;
     /** The whole document. */
     document;
-    constructor(document, status = document.status ?? 500, retryAfter) {
+    constructor(document, status = document.status ?? 500, retryAfter, requestId) {
         super(document.detail ?? document.title ?? `The server answered with status ${status}.`);
         this.document = document;
         this.status = status;
         this.code = document.code ?? `http_${status}`;
         this.retryAfter = retryAfter;
+        this.requestId = requestId;
         this.field = document.errors?.[0]?.field;
     }
     /** Whether the same request may succeed later. */
@@ -66,7 +69,9 @@ class ProblemError extends Error {
         catch {
             // A proxy's page, for example: the status is all there is.
         }
-        return new ProblemError(document, response.status, seconds(response.headers.get('Retry-After')));
+        const { headers } = response;
+        const requestId = headers.get('X-Request-Id') ?? undefined;
+        return new ProblemError(document, response.status, seconds(headers.get('Retry-After')), requestId);
     }
 }
 /** For live queries whose user has changed: the client itself reports it, so it has no status. */
@@ -680,6 +685,9 @@ class Connection {
             if (abort.signal.aborted && abort.signal.reason !== 'silent')
                 return { why: 'again' };
             this.#hasPolled = false;
+            // Polls get through no better than streams did: the network or the server is away, and a stream finds out sooner.
+            if (!(error instanceof ProblemError))
+                this.#pollingUntil = 0;
             return abort.signal.aborted ? { why: 'lost' } : this.#refused(error, choice);
         }
         finally {
@@ -1022,7 +1030,7 @@ class Feed {
                 this.#sink.state(wanted.id, known.state);
             return;
         }
-        const begin = { key: '', notBefore: undefined, takesRows: true, attempts: 0, isParked: false, timer: undefined };
+        const begin = { key: '', notBefore: undefined, asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
         const entry = { wanted, state: held, ...begin };
         this.#entries.set(wanted.id, entry);
         this.#subscribe(entry);
@@ -1044,6 +1052,8 @@ class Feed {
         const entry = this.#entries.get(id);
         if (!entry)
             return;
+        entry.isAskedAgain = version !== undefined && entry.asked === version;
+        entry.asked = version;
         entry.notBefore = version;
         if (!entry.isParked)
             this.#subscribe(entry);
@@ -1071,9 +1081,11 @@ class Feed {
         const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
         // Those that may be refused again come last, so that others need not wait for them.
         entries.sort((one, other) => one.attempts - other.attempts);
-        return entries.map(({ key, wanted, state, notBefore, takesRows }) => {
-            const isAsked = notBefore !== undefined;
-            const held = have(isPoll && isAsked ? { ...state, digest: undefined } : state, notBefore ?? state.version);
+        return entries.map(({ key, wanted, state, notBefore, isAskedAgain, takesRows }) => {
+            // A stream says `same` for an equal result, also of a state that may lack the newest commits (PostgreSQL). Who asks
+            // for the same version again needs a newer run.
+            const isAnew = notBefore !== undefined && (isPoll || isAskedAgain);
+            const held = have(isAnew ? { ...state, digest: undefined } : state, notBefore ?? state.version);
             return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: takesRows };
         });
     }

@@ -260,6 +260,8 @@ export class Connection {
     } catch (error) {
       if (abort.signal.aborted && abort.signal.reason !== 'silent') return { why: 'again' };
       this.#hasPolled = false;
+      // Polls get through no better than streams did: the network or the server is away, and a stream finds out sooner.
+      if (!(error instanceof ProblemError)) this.#pollingUntil = 0;
       return abort.signal.aborted ? { why: 'lost' } : this.#refused(error, choice);
     } finally {
       watchdog.stop();

@@ -30,6 +30,9 @@ interface Entry {
   state: State;
   /** The next subscription asks for a state that is not older than this. */
   notBefore: string | undefined;
+  /** The version that was asked for last, and whether it was so before too. */
+  asked: string | undefined;
+  isAskedAgain: boolean;
   /** Whether the server may send the rows that changed. */
   takesRows: boolean;
   /** Attempts after problems that pass. */
@@ -66,7 +69,7 @@ export class Feed implements Source, Subscriber {
       if (isAnswer(known.state)) this.#sink.state(wanted.id, known.state);
       return;
     }
-    const begin = { key: '', notBefore: undefined, takesRows: true, attempts: 0, isParked: false, timer: undefined };
+    const begin = { key: '', notBefore: undefined, asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
     const entry: Entry = { wanted, state: held, ...begin };
     this.#entries.set(wanted.id, entry);
     this.#subscribe(entry);
@@ -87,6 +90,8 @@ export class Feed implements Source, Subscriber {
   ask(id: string, version: string | undefined): void {
     const entry = this.#entries.get(id);
     if (!entry) return;
+    entry.isAskedAgain = version !== undefined && entry.asked === version;
+    entry.asked = version;
     entry.notBefore = version;
     if (!entry.isParked) this.#subscribe(entry);
   }
@@ -116,9 +121,11 @@ export class Feed implements Source, Subscriber {
     const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
     // Those that may be refused again come last, so that others need not wait for them.
     entries.sort((one, other) => one.attempts - other.attempts);
-    return entries.map(({ key, wanted, state, notBefore, takesRows }) => {
-      const isAsked = notBefore !== undefined;
-      const held = have(isPoll && isAsked ? { ...state, digest: undefined } : state, notBefore ?? state.version);
+    return entries.map(({ key, wanted, state, notBefore, isAskedAgain, takesRows }) => {
+      // A stream says `same` for an equal result, also of a state that may lack the newest commits (PostgreSQL). Who asks
+      // for the same version again needs a newer run.
+      const isAnew = notBefore !== undefined && (isPoll || isAskedAgain);
+      const held = have(isAnew ? { ...state, digest: undefined } : state, notBefore ?? state.version);
       return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: takesRows };
     });
   }

@@ -19,17 +19,20 @@ export class ProblemError extends Error {
   readonly status: number;
   /** Seconds after which a retry may succeed. */
   readonly retryAfter: number | undefined;
+  /** The id of the request, by which the server's log has it; where the server has answered. */
+  readonly requestId: string | undefined;
   /** The first wrong field of the request. */
   readonly field: string | undefined;
   /** The whole document. */
   readonly document: ProblemDocument;
 
-  constructor(document: ProblemDocument, status = document.status ?? 500, retryAfter?: number) {
+  constructor(document: ProblemDocument, status = document.status ?? 500, retryAfter?: number, requestId?: string) {
     super(document.detail ?? document.title ?? `The server answered with status ${status}.`);
     this.document = document;
     this.status = status;
     this.code = document.code ?? `http_${status}`;
     this.retryAfter = retryAfter;
+    this.requestId = requestId;
     this.field = document.errors?.[0]?.field;
   }
 
@@ -47,7 +50,9 @@ export class ProblemError extends Error {
     } catch {
       // A proxy's page, for example: the status is all there is.
     }
-    return new ProblemError(document, response.status, seconds(response.headers.get('Retry-After')));
+    const { headers } = response;
+    const requestId = headers.get('X-Request-Id') ?? undefined;
+    return new ProblemError(document, response.status, seconds(headers.get('Retry-After')), requestId);
   }
 }
 

@@ -22,10 +22,11 @@ test('a call returns value and version, and sends them back with the next', asyn
 test('a problem document becomes a typed error', async (t) => {
   const server = await startServer(t);
   const errors = [{ field: 'id', detail: 'must be positive' }];
-  server.refuse = () => [400, { code: 'invalid_arguments', detail: '`id` is not valid.', errors }];
+  server.refuse = () => [400, { code: 'invalid_arguments', detail: '`id` is not valid.', errors }, { 'X-Request-Id': 'r-7' }];
   const client = newClient(t, server);
   const error = await client.call('increment', { id: -1 }).catch((error) => error);
   assert.ok(error instanceof ProblemError);
+  assert.equal(error.requestId, 'r-7');
   assert.deepEqual([error.code, error.status, error.field, error.message], ['invalid_arguments', 400, 'id', '`id` is not valid.']);
   server.refuse = () => [503, { code: 'overloaded' }, { 'Retry-After': '3' }];
   assert.equal((await client.call('increment', {}).catch((error) => error)).retryAfter, 3);
@@ -504,5 +505,20 @@ test('a change whose result is equal is settled by asking', async (t) => {
   await server.until(() => stream.changes.length === 1);
   assert.equal(stream.changes[0].body.add[0].have, `${version(10)}/d7`);
   stream.send('same', version(10), 'get_counter', {});
+  assert.equal(await counter.next(), 7);
+});
+
+test('who asks again asks for another run, which an equal result alone does not begin', async (t) => {
+  const { server, stream, counter, increment, answer } = await optimistic(t);
+  const done = increment();
+  await counter.next();
+  await answer(200, { value: 7, version: version(10) });
+  await done;
+  await server.until(() => stream.changes.length === 1);
+  // The state may lack commits before its version, because another transaction is still open.
+  stream.send('same', version(11), 'get_counter', { settled: version(9) });
+  await server.until(() => stream.changes.length === 2);
+  assert.equal(stream.changes[1].body.add[0].have, `${version(10)}/-`);
+  stream.send('same', version(11), 'get_counter', {});
   assert.equal(await counter.next(), 7);
 });

@@ -19,11 +19,13 @@ export declare class ProblemError extends Error {
     readonly status: number;
     /** Seconds after which a retry may succeed. */
     readonly retryAfter: number | undefined;
+    /** The id of the request, by which the server's log has it; where the server has answered. */
+    readonly requestId: string | undefined;
     /** The first wrong field of the request. */
     readonly field: string | undefined;
     /** The whole document. */
     readonly document: ProblemDocument;
-    constructor(document: ProblemDocument, status?: number, retryAfter?: number);
+    constructor(document: ProblemDocument, status?: number, retryAfter?: number, requestId?: string);
     /** Whether the same request may succeed later. */
     get isPassing(): boolean;
     /** The problem of an answer whose status is not 2xx. */
