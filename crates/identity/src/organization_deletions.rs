@@ -27,6 +27,9 @@ statements! {
         &[&["organization_id", "was_suspended", "deleted_by", "deleted_at", "final_at"]],
     );
     static WAS_SUSPENDED = sql("SELECT was_suspended FROM organization_deletions WHERE organization_id = ?1");
+    static SUSPEND = sql(
+        "UPDATE organization_deletions SET was_suspended = 1 WHERE organization_id = ?1 AND was_suspended = 0",
+    );
     static RESTORE = sql(
         "DELETE FROM organization_deletions WHERE organization_id = ?1 AND final_at > ?2 AND erased_at IS NULL",
     );
@@ -75,6 +78,23 @@ pub fn restore(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> R
     }
     organizations::keys(id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, id, actor, "organization.restored", id.as_str(), "")?;
+    organizations::get(tx.snapshot(), id)
+}
+
+/// Suspends a deleted organization: its owners can restore it, but not end the suspension.
+pub(crate) fn suspend(
+    tx: &mut Tx<'_>,
+    organization: &Organization,
+    reason: Option<&str>,
+    actor: &Actor,
+) -> Result<Organization> {
+    let id = &organization.id;
+    tx.lock(&organizations::LOCK, id.into())?;
+    organizations::keys(id).into_iter().for_each(|key| tx.changed(key));
+    if tx.exec(&SUSPEND, args![id])? == 1 {
+        organizations::suspend_anew(tx, id, reason, actor)?;
+        audit::note(tx, id, actor, "organization.suspended", id.as_str(), reason.unwrap_or_default())?;
+    }
     organizations::get(tx.snapshot(), id)
 }
 

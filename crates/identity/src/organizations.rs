@@ -352,7 +352,7 @@ pub fn review(
     get(tx.snapshot(), id)
 }
 
-/// Suspends an organization. Idempotent. `platform` cannot be suspended.
+/// Suspends an organization. Idempotent. `platform` cannot be suspended. One that is deleted stays suspended if it is restored.
 pub fn suspend(
     tx: &mut Tx<'_>,
     organization: &Organization,
@@ -363,6 +363,9 @@ pub fn suspend(
     if organization.slug == PLATFORM {
         let problem = "the organization platform cannot be suspended";
         return Err(Error::refused("platform_stays", problem));
+    }
+    if organization.status == Status::Deleted {
+        return organization_deletions::suspend(tx, organization, reason.as_deref(), actor);
     }
     if !matches!(organization.status, Status::Active | Status::Suspended) {
         let status = organization.status.as_str();
@@ -399,6 +402,18 @@ pub(crate) fn suspend_deleted(tx: &mut Tx<'_>, id: &OrganizationId, actor: &Acto
     let is_new = tx.exec(&SUSPEND, args![id, Option::<&str>::None, &actor.who, actor.now])? == 1;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     Ok(is_new)
+}
+
+/// Suspends a deleted organization for a reason of its own, beside its deletion. The caller declares the change.
+pub(crate) fn suspend_anew(
+    tx: &mut Tx<'_>,
+    id: &OrganizationId,
+    reason: Option<&str>,
+    actor: &Actor,
+) -> Result<()> {
+    tx.exec(&ACTIVATE, args![id])?;
+    tx.exec(&SUSPEND, args![id, reason, &actor.who, actor.now])?;
+    Ok(())
 }
 
 /// Ends the suspension that was a part of a deletion.

@@ -11,7 +11,7 @@ use crate::links::{self, Purpose};
 use crate::secrets::Hash;
 use crate::sessions::{self, NewSession, Session};
 use crate::users::{self, User};
-use crate::{Error, Result, passwords};
+use crate::{Error, Result, consents, passwords};
 use std::time::Duration;
 use store::Tx;
 
@@ -52,6 +52,7 @@ pub fn set_by_link(tx: &mut Tx<'_>, token: &str, hash: &str, actor: &Actor) -> R
 pub(crate) fn take_over(tx: &mut Tx<'_>, user: &User, hash: &str, actor: &Actor) -> Result<User> {
     tx.lock(&users::LOCK, (&user.id).into())?;
     users::verify_email(tx, user, actor.now)?;
+    consents::delete_of_user(tx, &user.id)?;
     replace(tx, &user.id, None, hash, actor)?;
     audit::note(tx, &user.organization, actor, "user.email_verified", user.id.as_str(), "")?;
     users::get(tx.snapshot(), &user.id)
@@ -112,6 +113,7 @@ fn use_link(tx: &mut Tx<'_>, purpose: Purpose, token: &str, actor: &Actor) -> Re
         return Ok(user);
     }
     passwords::delete(tx, &user.id)?;
+    consents::delete_of_user(tx, &user.id)?;
     sessions::end_all_of_user(tx, &user.id, "verification of the address", actor.now)?;
     audit::note(tx, &user.organization, actor, "user.email_verified", user.id.as_str(), "")?;
     users::get(tx.snapshot(), &user.id)

@@ -2,15 +2,18 @@
 
 use crate::support::{START, TestIdentity, not_found, refused};
 use identity::administrators::{self, Role};
+use identity::clients::Kind;
 use identity::ids::{LinkId, SessionId, UserId};
 use identity::links::{self, NewLink, Purpose};
 use identity::password_changes::{self, LinkUse};
-use identity::sessions::NewSession;
+use identity::scopes::Scope;
+use identity::sessions::{self, NewSession};
 use identity::user_suspensions;
-use identity::users::User;
-use identity::{Result, Time};
+use identity::users::{self, NewUser, User};
+use identity::{Result, Time, consents};
 use std::sync::Arc;
 use std::time::Duration;
+use store::Snapshot;
 
 fn generate(test: &TestIdentity, purpose: Purpose, user: Option<&User>) -> NewLink {
     let id = LinkId::new(START, test.random());
@@ -203,4 +206,35 @@ async fn a_link_of_somebody_who_was_removed_is_void() {
     assert_eq!(opens().await, [false, false, false, true]);
     let refused = use_at(&test, Purpose::Password, &tokens[0], START).await;
     assert_eq!(not_found(refused), "link");
+}
+
+#[tokio::test]
+async fn the_first_proof_of_an_address_voids_consents_that_were_given_before() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let service = test.service(&acme, "wiki").await;
+    let client = test.client(&service, Kind::Web).await;
+    let stranger = NewUser::new("ada@acme.test", START, test.random());
+    let organization = acme.id.clone();
+    let ada = test
+        .write(move |tx, actor| users::create(tx, &organization, &stranger, actor))
+        .await
+        .expect("a user");
+    let (session, scope) = (test.session(&ada).await, Scope::parse("openid offline_access"));
+    let (id, given) = (client.id.clone(), scope.clone());
+    test.write(move |tx, actor| {
+        let session = sessions::live(tx.snapshot(), &session, START)?.expect("it lives");
+        consents::give(tx, &session, &id, &given, actor)
+    })
+    .await
+    .expect("a consent");
+    let link = generate(&test, Purpose::Password, Some(&ada));
+    let (user, made) = (ada.clone(), link.clone());
+    test.write(move |tx, actor| links::create_for(tx, &user, &made, actor)).await.expect("a link");
+    test.write(move |tx, actor| password_changes::set_by_link(tx, &link.token, "a hash", actor))
+        .await
+        .expect("set");
+    let has =
+        move |snapshot: &mut Snapshot<'_>| consents::has_consented(snapshot, &ada.id, &client.id, &scope);
+    assert!(!test.read(has).await.expect("reads"), "the stranger gave it");
 }

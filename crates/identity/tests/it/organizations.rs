@@ -2,8 +2,9 @@
 
 use crate::support::{TestIdentity, invalid, refused};
 use identity::administrators::Role;
+use identity::audit::{self, Filter};
 use identity::organizations::{self, Decision, DeviceFlow, Organization, Status};
-use identity::{Result, audit};
+use identity::{Result, organization_deletions};
 
 async fn review(
     test: &TestIdentity,
@@ -62,6 +63,28 @@ async fn an_active_organization_is_suspended_and_activated() {
     let pending = test.pending_organization("later").await;
     let stopped = test.write(move |tx, actor| organizations::suspend(tx, &pending, None, actor));
     assert_eq!(refused(stopped.await), "organization_not_active");
+}
+
+#[tokio::test]
+async fn a_deleted_organization_that_is_suspended_stays_so_when_it_is_restored() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    test.administrator(&acme, "owner@sarsen.test", Role::Owner).await;
+    let deleted = acme.clone();
+    test.write(move |tx, actor| organization_deletions::delete(tx, &deleted, actor)).await.expect("deletes");
+    let id = acme.id.clone();
+    let deleted = test.read(move |snapshot| organizations::get(snapshot, &id)).await.expect("reads");
+    for _ in 0..2 {
+        let deleted = deleted.clone();
+        let stopped = test.write(move |tx, actor| organizations::suspend(tx, &deleted, Some("spam"), actor));
+        assert_eq!(stopped.await.expect("idempotent").status, Status::Deleted);
+    }
+    let restored = test.write(move |tx, actor| organization_deletions::restore(tx, &deleted, actor)).await;
+    assert_eq!(restored.expect("restores").status, Status::Suspended);
+    let trail = test.read(move |snapshot| audit::list(snapshot, &acme.id, &Filter::default(), None, 9)).await;
+    let trail = trail.expect("a trail");
+    let suspended: Vec<_> = trail.iter().filter(|entry| entry.action == "organization.suspended").collect();
+    assert_eq!(suspended.iter().map(|entry| &*entry.details).collect::<Vec<_>>(), ["spam"]);
 }
 
 #[tokio::test]
