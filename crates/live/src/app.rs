@@ -365,6 +365,19 @@ impl Context {
         standing.map(|caller| Caller { expires, ..caller }).ok_or_else(Context::session_ended)
     }
 
+    /// The caller of a request as the database of the primary has them, whatever this process has cached.
+    pub(crate) async fn caller_read_anew(&self, headers: &HeaderMap) -> Result<Standing, Problem> {
+        let authenticated = self.authenticated(headers).await?;
+        let authenticator = self.0.registry.authenticator.as_ref().filter(|auth| auth.has_standing());
+        let Some(authenticator) = authenticator.cloned() else {
+            return Ok(Standing { now: authenticated.clone(), authenticated });
+        };
+        let (expires, asked) = (authenticated.expires, authenticated.clone());
+        let read = move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &asked);
+        let present = self.0.store.point(read).await?.ok_or_else(Context::session_ended)?;
+        Ok(Standing { authenticated, now: Caller { expires, ..present } })
+    }
+
     pub(crate) fn session_ended() -> Problem {
         Problem::invalid_token("The session of the token has ended. Sign in again.")
     }
