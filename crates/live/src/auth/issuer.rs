@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::Time;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
@@ -77,6 +77,8 @@ struct State {
     keys: Option<Arc<Keys>>,
     /// The last attempt to read them.
     tried_at: Option<Time>,
+    /// So many have ended.
+    attempts: u64,
 }
 
 impl State {
@@ -179,14 +181,15 @@ impl Inner {
     /// Reads the keys if that is still needed and allowed when it is this call's turn.
     async fn fetch(self: Arc<Inner>, now: Time, is_needed: impl Fn(&State) -> bool) {
         // Without a turn where the answer is known, so that these calls do not queue behind a slow issuer.
-        let is_due = |state: &State, now: Time| is_needed(state) && state.may_try(now);
-        if !is_due(&self.state.lock(), now) && self.turn.try_lock().is_ok() {
+        let is_due = |state: &State| is_needed(state) && state.may_try(now);
+        if !is_due(&self.state.lock()) && self.turn.try_lock().is_ok() {
             return;
         }
+        let attempts = self.state.lock().attempts;
         let turn = self.turn.clone().lock_owned().await;
-        // The attempt of another call may have ended meanwhile, after as long as an issuer that says nothing is waited for.
-        let now = self.now();
-        let is_due = is_due(&self.state.lock(), now);
+        // Who waited for the attempt of another call has its outcome: an issuer that does not answer is not waited for again.
+        let is_due = |state: &State| is_due(state) && state.attempts == attempts;
+        let is_due = is_due(&self.state.lock());
         if is_due {
             // A task of its own: a client that hangs up does not end it.
             let _ = tokio::spawn(self.read_keys(now, turn)).await;
@@ -212,7 +215,6 @@ impl Inner {
     }
 
     async fn read_keys(self: Arc<Inner>, now: Time, turn: OwnedMutexGuard<()>) {
-        let began = Instant::now();
         self.state.lock().tried_at = Some(now);
         match self.download().await {
             Ok((keys, fresh)) => {
@@ -226,15 +228,10 @@ impl Inner {
                 }
             }
             Err(error) => {
-                let mut state = self.state.lock();
-                if state.keys.is_none() {
-                    // All who waited are answered now, and the pause counts from here: it is shorter than an attempt may take.
-                    state.tried_at = Some(now + began.elapsed());
-                }
-                drop(state);
                 tracing::warn!(issuer = self.issuer, error, "the keys of the issuer could not be read")
             }
         }
+        self.state.lock().attempts += 1;
         drop(turn);
     }
 
