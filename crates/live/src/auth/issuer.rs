@@ -187,7 +187,7 @@ impl Inner {
         }
         let attempts = self.state.lock().attempts;
         let turn = self.turn.clone().lock_owned().await;
-        // Who waited for the attempt of another call has its outcome: an issuer that does not answer is not waited for again.
+        // A call that waited for the attempt of another one takes its outcome, so each waits for a silent issuer once.
         let is_due = |state: &State| is_due(state) && state.attempts == attempts;
         let is_due = is_due(&self.state.lock());
         if is_due {

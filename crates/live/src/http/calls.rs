@@ -61,7 +61,7 @@ fn judge(context: &Context, caller: &Standing) -> impl Fn(&mut Snapshot<'_>) -> 
     let authenticator =
         context.0.registry.authenticator.clone().filter(|authenticator| authenticator.has_standing());
     let Standing { authenticated, now } = caller.clone();
-    // Who sent no token has no standing.
+    // A call without a token is not judged.
     let authenticator = authenticator.filter(|_| now != Caller::anonymous());
     move |snapshot| match &authenticator {
         None => Ok(()),

@@ -25,7 +25,7 @@ struct Plan {
     port: AtomicU16,
     silent: Mutex<bool>,
     speaks: Condvar,
-    /// Who says this …
+    /// A connection that says this …
     word: Mutex<Option<&'static [u8]>>,
     /// … is cut, once; else it waits.
     cuts_word: AtomicBool,

@@ -125,7 +125,7 @@ async fn no_connection_stays_at_the_database_of_before() {
     let drops = count_drops(&store);
     add(&store, "before", "ada", "written there").await.expect("writes");
     proxy.lead_to(fresh.port);
-    // Who reads the log notices; all others are still connected to a server that answers.
+    // The thread that reads the log notices. All others are still connected to a server that answers.
     proxy.cut_who_says("FROM change_log_cut");
     soon("it begins anew", || drops.load(Ordering::SeqCst) > 0).await;
     for id in ["a", "b", "c", "d", "e", "f", "g", "h"] {
