@@ -93,13 +93,14 @@ statements! {
      WHERE g.id = ?1");
     static OLD_REFRESH = sql("SELECT id, grant_id, used_at FROM refresh_tokens WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE_REFRESH = sql("DELETE FROM refresh_tokens WHERE id = ?1");
-    static MADE = sql("SELECT g.id, g.scope, g.revoked_at, s.kind,
+    // Only a grant that is not revoked looks for a later one: of very many that are revoked, each would pass over the rest.
+    static MADE = sql("SELECT g.id, g.scope, g.revoked_at, s.kind, CASE WHEN g.revoked_at IS NULL THEN
             (SELECT n.id FROM grants n WHERE n.session_id = g.session_id AND n.client_id = g.client_id AND n.id > g.id
-              AND n.revoked_at IS NULL LIMIT 1)
+              AND n.revoked_at IS NULL LIMIT 1) END
      FROM grants g LEFT JOIN sessions s ON s.id = g.session_id
      WHERE g.id > ?1 AND g.id < ?2 ORDER BY g.id LIMIT ?3");
     static SESSION = sql("SELECT session_id FROM grants WHERE id = ?1");
-    static OF_SESSION = sql("SELECT id FROM grants WHERE session_id = ?1 ORDER BY id LIMIT ?2");
+    static OF_SESSION = sql("SELECT id FROM grants WHERE session_id = ?1 LIMIT ?2");
     static DELETE = sql("DELETE FROM grants WHERE id = ?1");
     static OF_USER_AT_SERVICE = sql("SELECT g.id FROM sessions s
      JOIN grants g ON g.session_id = s.id

@@ -15,7 +15,7 @@ use identity::user_deletions;
 use identity::users::{self, Profile, User};
 use std::time::Duration;
 use store::testing::{Kind, TestPlace};
-use store::{LogCursor, Sql, sql};
+use store::{LogCursor, Sql, args, sql};
 
 /// Puts the tables away that say whose a session is and where it has grants.
 static PUT_AWAY: [Sql; 3] = [
@@ -52,18 +52,24 @@ impl Tenant {
     /// Signs the user in to the service.
     async fn sign_in(&self, test: &TestIdentity) -> (SessionId, GrantId) {
         let session = test.session(&self.user).await;
+        let grant = self.grant(test, &session, &self.client).await;
+        (session, grant)
+    }
+
+    /// Signs the user in at a client, in a session that they have.
+    async fn grant(&self, test: &TestIdentity, session: &SessionId, client: &Client) -> GrantId {
         let new = NewGrant {
             id: GrantId::new(START, test.random()),
             organization: self.organization.id.clone(),
             user: self.user.id.clone(),
-            client: self.client.id.clone(),
+            client: client.id.clone(),
             session: session.clone(),
             scope: Scope::parse("openid"),
             authenticated_at: START,
         };
         let grant = new.id.clone();
         test.write(move |tx, _| grants::create(tx, &new, None, START)).await.expect("a grant");
-        (session, grant)
+        grant
     }
 }
 
@@ -97,6 +103,44 @@ fn told(page: &Page) -> Vec<Event> {
 fn revoked(page: &Page) -> Vec<Revoked> {
     let revoked = |event| if let Event::Session(revoked) = event { Some(revoked) } else { None };
     told(page).into_iter().filter_map(revoked).collect()
+}
+
+/// A user may sign in at a client as often as they like. Whoever ends the session must not have to pass over all that.
+#[tokio::test]
+async fn a_session_with_very_many_grants_ends_as_quickly_as_any() {
+    static AGAIN: Sql =
+        sql("INSERT INTO grants (id, organization_id, user_id, client_id, session_id, scope, created_at)
+         SELECT ?1 || id, organization_id, user_id, client_id, session_id, scope, created_at
+         FROM grants WHERE client_id = ?2 LIMIT 16384");
+    let place = TestPlace::on(Kind::Sqlite).expect("SQLite is always available");
+    // To read half a million rows takes longer.
+    let test = TestIdentity::open_limited(place, Duration::from_millis(150)).await;
+    let acme = Tenant::new(&test, "acme").await;
+    let other = test.service(&acme.organization, "draw").await;
+    let of_other = test.client(&other, clients::Kind::Spa).await;
+    let (session, grant) = acme.sign_in(&test).await;
+    acme.grant(&test, &session, &of_other).await;
+    for round in 0..50 {
+        let (prefix, client, of) = (format!("{round:02}"), acme.client.id.clone(), grants::key(&grant));
+        let made = test.write(move |tx, _| {
+            tx.changed(of.clone());
+            Ok(tx.exec(&AGAIN, args![&prefix, &client])?)
+        });
+        assert_eq!(made.await.expect("more grants"), 1 << round.min(14));
+    }
+    let from = begin(&test).await;
+    end(&test, &session).await;
+    let (page, other) = (deliver(&test, &from, 10, vec![acme.listening()]).await, other.id.clone());
+    let listening = Listening { service: other, ..acme.listening() };
+    assert_eq!(revoked(&page)[0].sessions, [session.clone()]);
+    assert_eq!(revoked(&deliver(&test, &from, 10, vec![listening]).await)[0].sessions, [session]);
+    let page =
+        test.read(move |snapshot| grants::ended(snapshot, "", START + Duration::from_secs(86_400), 1000));
+    let page = page.await.expect("the scan of the housekeeping reads a page");
+    assert!(
+        page.ended.len() == 1000 && !page.ended.contains(&grant),
+        "all but the newest are followed by one"
+    );
 }
 
 #[tokio::test]

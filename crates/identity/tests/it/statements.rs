@@ -88,6 +88,8 @@ async fn no_statement_scans_a_long_table() {
                 || step.ends_with("signing_keys USING PRIMARY KEY (id<?)")
                 || step.starts_with("SCAN") && text.ends_with(" ORDER BY u.id DESC LIMIT ?1")
                 || SHORT.contains(&step)
+                // The rows that a recursive statement has made itself.
+                || step == "SCAN used" && text.starts_with("WITH RECURSIVE used ")
                 || BY_FOREIGN_KEY.contains(&text);
             if !is_fine {
                 wrong.push(format!("{place}: {step}\n  {text}"));

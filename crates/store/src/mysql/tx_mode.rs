@@ -10,6 +10,8 @@ use std::time::Duration;
 const COMMAND_LIMIT: Duration = Duration::from_millis(1500);
 /// A query may run this long, as on SQLite.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
+/// The steps of a recursive query. MySQL fails above its own limit of 1,000, and MariaDB leaves rows out.
+const RECURSIONS_MAX: u32 = 1_000_000;
 
 /// Whose server it is: they differ in how a limit of time is set, and in the name of a collation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +47,14 @@ pub(super) fn settings(mode: TxMode, vendor: Vendor) -> String {
         Vendor::MariaDb => {
             let silence_seconds = if mode == TxMode::Schema { 0 } else { 10 };
             format!(
-                "max_statement_time = {}, idle_transaction_timeout = {silence_seconds}",
+                "max_statement_time = {}, idle_transaction_timeout = {silence_seconds},
+                 max_recursive_iterations = {RECURSIONS_MAX}",
                 limit.as_secs_f64()
             )
         }
-        Vendor::MySql => format!("max_execution_time = {}", limit.as_millis()),
+        Vendor::MySql => {
+            format!("max_execution_time = {}, cte_max_recursion_depth = {RECURSIONS_MAX}", limit.as_millis())
+        }
     };
     let collation = match mode {
         TxMode::Schema => String::new(),

@@ -57,7 +57,7 @@ fn no_client_notices_a_rolling_restart() {
             assert_eq!((answer.status, &*answer.text("error")), (400, "authorization_pending"), "{answer:?}");
             assert!(both.holds_a_poll(1 - leaving), "the long poll of the other instance goes on");
             [&codes, &other].into_iter().for_each(|codes| allow(&mut ada, &codes.given("user_code")));
-            let found = terminal.redeem(&codes.given("device_code"));
+            let found = terminal.redeem_patiently(&codes.given("device_code"));
             let other_tokens = stays.join().expect("no panic");
             for (codes, tokens) in [(codes, found), (other, other_tokens)] {
                 let token = tokens.expect("an answer").given("refresh_token");
@@ -145,7 +145,7 @@ fn come_and_go(terminal: &DeviceClient, ada: &mut Browser, stop: &Stop, seen: &M
             return;
         }
         let code = terminal.allowed(ada);
-        let token = terminal.redeem(&code).expect("an answer").given("refresh_token");
+        let token = terminal.redeem_patiently(&code).expect("an answer").given("refresh_token");
         if number % 2 == 0 {
             seen.lock().expect("a lock").redeemed.push((code, token));
             continue;

@@ -106,6 +106,18 @@ impl DeviceClient {
         self.post("/auth/token", &[("grant_type", DEVICE_GRANT), ("device_code", device_code)])
     }
 
+    /// The same as a client that keeps to RFC 8628 section 3.5: a server that is busy for a moment is asked again.
+    pub fn redeem_patiently(&self, device_code: &str) -> Option<TokenAnswer> {
+        let mut answer = self.redeem(device_code);
+        let began = Instant::now();
+        while answer.as_ref().is_some_and(|answer| answer.text("error") == "slow_down") {
+            assert!(began.elapsed() < Duration::from_secs(30), "still busy after 30 s: {answer:?}");
+            std::thread::park_timeout(Duration::from_millis(100));
+            answer = self.redeem(device_code);
+        }
+        answer
+    }
+
     /// A long poll.
     pub fn held(&self, device_code: &str) -> Option<TokenAnswer> {
         let fields = [("grant_type", DEVICE_GRANT), ("device_code", device_code)];
@@ -129,7 +141,7 @@ impl DeviceClient {
 
     /// The tokens of a new grant.
     pub fn grant(&self, ada: &mut Browser) -> TokenAnswer {
-        let tokens = self.redeem(&self.allowed(ada)).expect("an answer");
+        let tokens = self.redeem_patiently(&self.allowed(ada)).expect("an answer");
         assert_eq!(tokens.status, 200, "{tokens:?}");
         tokens
     }
@@ -211,7 +223,7 @@ impl Acknowledged {
             assert_eq!(answer.status, 200, "{when}: an acknowledged refresh token is gone: {answer:?}");
         }
         for code in &self.codes {
-            let answer = terminal.redeem(code).expect("an answer");
+            let answer = terminal.redeem_patiently(code).expect("an answer");
             assert_eq!(
                 answer.text("error"),
                 "authorization_pending",
@@ -227,7 +239,7 @@ impl Acknowledged {
             );
         }
         for (code, token) in &self.redeemed {
-            let answer = terminal.redeem(code).expect("an answer");
+            let answer = terminal.redeem_patiently(code).expect("an answer");
             assert_eq!(
                 answer.text("error"),
                 "invalid_grant",
@@ -237,7 +249,7 @@ impl Acknowledged {
             assert_eq!(answer.status, 200, "{when}: a token of a redeemed code is gone: {answer:?}");
         }
         for code in &self.not_redeemed {
-            let answer = terminal.redeem(code).expect("an answer");
+            let answer = terminal.redeem_patiently(code).expect("an answer");
             let whole = answer.status == 200 || answer.text("error") == "invalid_grant";
             assert!(whole, "{when}: a redemption is half done: {answer:?}");
         }

@@ -1,0 +1,7 @@
+-- The clients of a session are found one by one, and a later grant at the same client, without a look at the other
+-- grants, of which a session may have any number.
+CREATE INDEX grants_session_client ON grants (session_id, client_id, id);
+-- only mysql
+DROP INDEX grants_session ON grants;
+-- not mysql
+DROP INDEX grants_session;
