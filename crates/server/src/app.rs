@@ -13,6 +13,7 @@ use crate::limits::failed_sign_ins::FailedSignIns;
 use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
+use crate::limits::turns::Turns;
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
@@ -127,6 +128,8 @@ pub struct Parts {
     pub(crate) hash_lane: HashLane,
     /// The streams of `GET /api/live`.
     pub(crate) streams: Arc<Streams>,
+    /// The turns of organizations to search their lists.
+    pub(crate) lists: Turns,
     /// Polls that wait for a decision.
     pub(crate) long_polls: Arc<LongPolls>,
     /// Device codes without a decision.
@@ -193,6 +196,7 @@ impl App {
             subscription_answers: SubscriptionAnswers::new(store.clone()),
             hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice, random.clone()),
             streams: Arc::default(),
+            lists: Turns::default(),
             long_polls: Arc::default(),
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,

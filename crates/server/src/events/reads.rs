@@ -5,12 +5,10 @@
 //! What a service has missed may be much of the log. Such reads have turns of their own, one at a time of an organization,
 //! so that neither the states of users nor another organization waits for one that returns with many streams.
 
+use crate::limits::turns::Turns;
 use identity::ids::OrganizationId;
 use identity::{Error, Result};
-use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use store::{Answer, Read, Snapshot, Store};
 use tokio::sync::Semaphore;
@@ -29,8 +27,8 @@ const REFUSED_MAX: Duration = Duration::from_secs(12);
 pub(crate) struct Reads {
     states: Semaphore,
     missed: Semaphore,
-    /// The turn of each organization whose services have missed something.
-    missed_by: Mutex<HashMap<OrganizationId, Weak<Semaphore>>>,
+    /// Those of organizations whose services have missed something.
+    missed_by: Turns,
 }
 
 impl Default for Reads {
@@ -38,7 +36,7 @@ impl Default for Reads {
         Reads {
             states: Semaphore::new(AT_ONCE),
             missed: Semaphore::new(CATCHING_UP),
-            missed_by: Mutex::default(),
+            missed_by: Turns::default(),
         }
     }
 }
@@ -64,21 +62,8 @@ impl Reads {
         T: Send + 'static,
         Q: FnMut(&mut Snapshot<'_>) -> Result<T> + Clone + Send + 'static,
     {
-        let own = self.turn_of(organization);
-        // They are never closed.
-        let _own = own.acquire().await;
+        let _own = self.missed_by.wait(organization).await;
         run(&self.missed, || store.query(Read::default().in_background(), query.clone())).await
-    }
-
-    fn turn_of(&self, organization: &OrganizationId) -> Arc<Semaphore> {
-        let mut all = self.missed_by.lock();
-        if let Some(turn) = all.get(organization).and_then(Weak::upgrade) {
-            return turn;
-        }
-        let turn = Arc::new(Semaphore::new(1));
-        all.retain(|_, turn| turn.strong_count() > 0);
-        all.insert(organization.clone(), Arc::downgrade(&turn));
-        turn
     }
 }
 
@@ -100,6 +85,7 @@ async fn run<T, F: Future<Output = Result<T>>>(turns: &Semaphore, mut read: impl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use tokio::sync::Notify;
 
@@ -120,18 +106,6 @@ mod tests {
         });
         assert!(matches!(read.await, Err(Error::Store(store::Error::Stopped))));
         assert_eq!(tries, 1);
-    }
-
-    #[tokio::test]
-    async fn an_organization_reads_what_it_missed_one_page_at_a_time_and_holds_up_no_other() {
-        let (reads, id) = (Reads::default(), OrganizationId::from_uuid);
-        let greedy = reads.turn_of(&id(1)).try_acquire_owned().expect("the first");
-        assert!(reads.turn_of(&id(1)).try_acquire().is_err(), "one at a time");
-        drop(reads.turn_of(&id(2)).try_acquire().expect("another organization"));
-        drop(greedy);
-        drop(reads.turn_of(&id(1)).try_acquire().expect("the next one"));
-        // Organizations that have nothing to catch up with any more are forgotten.
-        assert_eq!(reads.missed_by.lock().len(), 1);
     }
 
     #[tokio::test]

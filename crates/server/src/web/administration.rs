@@ -36,11 +36,15 @@ use identity::{Error, Result, Time, scopes};
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Snapshot, Tx};
 
 /// The nouns of an organization that programs may have scopes for.
 const PROGRAMS_MAY: &[&str] =
     &["services", "clients", "plans", "customers", "subscriptions", "users", "audit", "billing"];
+
+/// How long a list waits for another one of the same organization.
+const LIST_WAIT: Duration = Duration::from_secs(3);
 
 /// The caller, and the database with the caller's rights.
 pub struct Caller {
@@ -263,6 +267,21 @@ impl Administrator {
         let administrator = Administrator { caller, role: Role::Admin, organization };
         administrator.require_scope(Need::Read)?;
         Ok(administrator)
+    }
+
+    /// Runs a query for a person who reads the answer: a replica may answer it. A list with filters may be searched for
+    /// as long as a query may run, so an organization has one at a time: the others do not wait for it.
+    pub async fn list<T: Send + 'static>(
+        &self,
+        mut query: impl FnMut(&mut Snapshot<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let turn = self.caller.app.lists.wait_for(&self.organization.id, LIST_WAIT).await?;
+        let taken = move |snapshot: &mut Snapshot<'_>| {
+            // Until the query ends: it goes on when the caller has gone.
+            let _ = &turn;
+            query(snapshot)
+        };
+        self.caller.list(taken).await
     }
 
     /// Refuses a program without the scope. Every program of an organization may read the organization itself.

@@ -1,0 +1,61 @@
+//! One at a time of each organization: what may take long, and of which one organization must not begin so much that the
+//! others wait for it.
+
+use identity::ids::OrganizationId;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The turn of each organization that has begun something.
+#[derive(Default)]
+pub(crate) struct Turns(Mutex<HashMap<OrganizationId, Weak<Semaphore>>>);
+
+impl Turns {
+    /// Waits for the turn of an organization, which ends when it is dropped.
+    pub(crate) async fn wait(&self, organization: &OrganizationId) -> Option<OwnedSemaphorePermit> {
+        // They are never closed.
+        self.of(organization).acquire_owned().await.ok()
+    }
+
+    /// The same; the error is that its time is over.
+    pub(crate) async fn wait_for(
+        &self,
+        organization: &OrganizationId,
+        longest: Duration,
+    ) -> Result<Option<OwnedSemaphorePermit>, store::Error> {
+        let waited = tokio::time::timeout(longest, self.wait(organization)).await;
+        waited.map_err(|_| store::Error::Overloaded { retry_after: longest })
+    }
+
+    fn of(&self, organization: &OrganizationId) -> Arc<Semaphore> {
+        let mut all = self.0.lock();
+        if let Some(turn) = all.get(organization).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::new(Semaphore::new(1));
+        all.retain(|_, turn| turn.strong_count() > 0);
+        all.insert(organization.clone(), Arc::downgrade(&turn));
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_organization_has_one_turn_and_holds_up_no_other() {
+        let (turns, id) = (Turns::default(), OrganizationId::from_uuid);
+        let greedy = turns.wait(&id(1)).await.expect("the first");
+        let refused = turns.wait_for(&id(1), Duration::ZERO).await;
+        assert!(matches!(refused, Err(store::Error::Overloaded { .. })), "one at a time: {refused:?}");
+        drop(turns.wait_for(&id(2), Duration::ZERO).await.expect("another organization"));
+        drop(greedy);
+        drop(turns.wait_for(&id(1), Duration::ZERO).await.expect("the next one"));
+        drop(turns.wait(&id(3)).await);
+        // Organizations that wait for nothing any more are forgotten.
+        assert_eq!(turns.0.lock().len(), 1);
+    }
+}
