@@ -61,6 +61,8 @@ const SHORT_MAX = 3;
 const STEADY_MS = 5_000;
 /** Bytes of a URL that every proxy lets through. */
 const URL_MAX = 4_000;
+/** What streams and polls answer with. */
+const EVENTS = 'text/event-stream';
 /** A subscription that the server refused in a poll is asked for again after this. */
 const LEFT_OUT_MS = 30_000;
 /** A change with these statuses needs another stream: of another caller (401, 403), gone (404), elsewhere (409). */
@@ -194,8 +196,7 @@ export class Connection {
     const choice = this.#choose(this.#subscriber.subscriptions());
     try {
       const subscriptions = [...choice.kept, ...choice.tried];
-      const headers = { Accept: 'text/event-stream' };
-      const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
+      const request = { method: 'POST', path: '/live', body: { subscriptions }, accept: EVENTS, signal: abort.signal };
       const response = await this.#http.send({ ...request, ...watchedBy(watchdog, this.#timing.silence) });
       isOpen = true;
       this.#accept(subscriptions);
@@ -248,7 +249,7 @@ export class Connection {
       // What does not fit into a URL goes into a body.
       const request =
         path.length <= URL_MAX ? { method: 'GET', path } : { method: 'POST', path: '/live/poll', body: { subscriptions } };
-      const response = await this.#http.send({ ...request, signal: abort.signal, ...watchedBy(watchdog, silence) });
+      const response = await this.#http.send({ ...request, accept: EVENTS, signal: abort.signal, ...watchedBy(watchdog, silence) });
       this.#hasPolled = true;
       this.#subscriber.status('polling');
       this.#accept(subscriptions);

@@ -13,6 +13,8 @@ export interface Request {
   onSend?: () => void;
   /** Is called when the token was refused and another one is awaited, which may take as long as a source may. */
   onRenew?: () => void;
+  /** The media type of the answer. With another one, it is not from the server but from the network in between. */
+  accept?: string;
   /** Whose request this is. It is set when it is sent, and then it is sent again as this caller only. */
   caller?: string;
 }
@@ -58,6 +60,11 @@ export class Http {
       response = await this.#once(request, token);
     }
     if (!response.ok) throw await ProblemError.of(response);
+    const type = (response.headers.get('Content-Type') ?? 'no media type').toLowerCase();
+    if (request.accept !== undefined && !type.startsWith(request.accept)) {
+      response.body?.cancel().catch(() => {});
+      throw new ConnectionError(new Error(`The answer has ${type} instead of ${request.accept}.`));
+    }
     return Object.assign(response, { token });
   }
 
@@ -82,6 +89,7 @@ export class Http {
   async #once(request: Request, token: string | undefined): Promise<Response> {
     const headers: Record<string, string> = { ...request.headers };
     if (token !== undefined) headers['Authorization'] = `Bearer ${token}`;
+    if (request.accept !== undefined) headers['Accept'] = request.accept;
     if (request.body !== undefined) headers['Content-Type'] = 'application/json';
     const init: RequestInit = { method: request.method, headers, cache: 'no-store' };
     if (request.body !== undefined) init.body = JSON.stringify(request.body);

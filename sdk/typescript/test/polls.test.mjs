@@ -38,6 +38,25 @@ test('a subscription that the server refuses does not hold up the polls of other
   assert.equal(bad.errors.length, 1);
 });
 
+test('a page of the network in between is no stream and no poll', async (t) => {
+  for (const [server, path, good] of [
+    [await startServer(t), '/live', 'live'],
+    [await polled(t), '/live/poll', 'polling'],
+  ]) {
+    server.onPoll = (request, response) => value(response, subscriptionsOf(request)[0], 1);
+    const seen = [];
+    let caught = 0;
+    server.isCaught = (request) => request.path === path && caught++ === 0;
+    const client = newClient(t, server);
+    client.onStatus((status) => seen.push(status));
+    const watched = watch(client, 'q', {});
+    await server.until(() => caught > 1);
+    assert.ok(!seen.includes(good), `no connection without an answer of the server: ${seen.join()}`);
+    assert.deepEqual(watched.errors, []);
+    client.close();
+  }
+});
+
 test('a poll that is refused for one subscription is sent for the others', async (t) => {
   const server = await polled(t);
   server.onPoll = (request, response) => {

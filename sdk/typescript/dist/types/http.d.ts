@@ -9,6 +9,8 @@ export interface Request {
     onSend?: () => void;
     /** Is called when the token was refused and another one is awaited, which may take as long as a source may. */
     onRenew?: () => void;
+    /** The media type of the answer. With another one, it is not from the server but from the network in between. */
+    accept?: string;
     /** Whose request this is. It is set when it is sent, and then it is sent again as this caller only. */
     caller?: string;
 }

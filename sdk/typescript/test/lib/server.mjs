@@ -23,6 +23,8 @@ class Server {
   onPoll = undefined;
   /** Refuses requests: returns `[status, problem, headers?]`, or nothing. */
   refuse = () => undefined;
+  /** Whether the network in between answers a request with a page of its own. */
+  isCaught = () => false;
   /** What a new stream does. By default it sends `hello`. */
   onStream = (stream) => stream.hello();
   #waiting = [];
@@ -63,12 +65,15 @@ class Server {
     this.requests.push(seen);
     const refused = this.refuse(seen);
     const [, first, second] = url.pathname.split('/');
-    if (refused) {
+    if (this.isCaught(seen)) {
+      response.writeHead(200, { 'Content-Type': 'text/html' }).end('<html>Sign in to the network');
+    } else if (refused) {
       const headers = { 'Content-Type': 'application/problem+json', ...refused[2] };
       response.writeHead(refused[0], headers).end(JSON.stringify({ status: refused[0], ...refused[1] }));
     } else if (first === 'rpc') {
       await this.rpc[second](seen, response);
     } else if (second === 'poll') {
+      response.setHeader('Content-Type', 'text/event-stream');
       this.onPoll(seen, response);
     } else if (second === undefined) {
       const stream = new Stream(`s${this.streams.length + 1}`, seen, response);
