@@ -132,7 +132,7 @@ async fn a_session_with_very_many_grants_ends_as_quickly_as_any() {
     end(&test, &session).await;
     let (page, other) = (deliver(&test, &from, 10, vec![acme.listening()]).await, other.id.clone());
     let listening = Listening { service: other, ..acme.listening() };
-    assert_eq!(revoked(&page)[0].sessions, [session.clone()]);
+    assert_eq!(revoked(&page)[0].sessions, std::slice::from_ref(&session));
     assert_eq!(revoked(&deliver(&test, &from, 10, vec![listening]).await)[0].sessions, [session]);
     let page =
         test.read(move |snapshot| grants::ended(snapshot, "", START + Duration::from_secs(86_400), 1000));
