@@ -61,6 +61,8 @@ const SHORT_MAX = 3;
 const STEADY_MS = 5_000;
 /** Bytes of a URL that every proxy lets through. */
 const URL_MAX = 4_000;
+/** Between the beginnings of two polls with news. */
+const POLL_PACE_MS = 250;
 /** What streams and polls answer with. */
 const EVENTS = 'text/event-stream';
 /** A subscription that the server refused in a poll is asked for again after this. */
@@ -268,6 +270,8 @@ export class Connection {
       watchdog.stop();
     }
     if (pauseMs > 0) return { why: 'bye', pauseMs };
+    // Of a query that changes all the time, each poll would be answered at once: the newest state now and then is enough.
+    if (hasNews) await sleep(POLL_PACE_MS - (performance.now() - started), abort.signal);
     // An answer at once without news must not become a fast loop.
     return hasNews || performance.now() - started >= SHORT_MS ? { why: 'polled' } : { why: 'failed', pauseMs };
   }

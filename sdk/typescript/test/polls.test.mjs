@@ -38,6 +38,24 @@ test('a subscription that the server refuses does not hold up the polls of other
   assert.equal(bad.errors.length, 1);
 });
 
+test('a query that changes all the time is not polled without a pause, and a new subscription does not wait', async (t) => {
+  const server = await polled(t);
+  const at = [];
+  server.onPoll = (request, response) => {
+    at.push(performance.now());
+    const missing = subscriptionsOf(request).find(({ have }) => have === undefined);
+    value(response, missing ?? subscriptionsOf(request)[0], at.length);
+  };
+  const client = newClient(t, server);
+  const busy = watch(client, 'busy', {});
+  for (let n = 1; n <= 4; n += 1) assert.equal(await busy.next(), n);
+  const gaps = at.slice(1).map((time, n) => time - at[n]);
+  assert.ok(gaps.every((gap) => gap > 200), gaps.join());
+  const other = watch(client, 'other', {});
+  await other.next();
+  assert.ok(performance.now() - at.at(-2) < 200, 'the pause ends for it');
+});
+
 test('a page of the network in between is no stream and no poll', async (t) => {
   for (const [server, path, good] of [
     [await startServer(t), '/live', 'live'],
