@@ -296,7 +296,10 @@ pub fn decide(
         Decision::Deny => "device.denied",
     };
     tx.changed(key(device));
-    audit::note(tx, organization, actor, action, device.as_str(), "")?;
+    // The row of the device is deleted soon: the entry says by itself what was let in.
+    let client: Option<ClientId> = tx.one(&GET, args![device], |row| row.get(1))?;
+    let details = client.map(|client| client.to_string()).unwrap_or_default();
+    audit::note(tx, organization, actor, action, device.as_str(), &details)?;
     Ok(true)
 }
 

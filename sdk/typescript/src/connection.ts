@@ -198,7 +198,9 @@ export class Connection {
     const choice = this.#choose(this.#subscriber.subscriptions());
     try {
       const subscriptions = [...choice.kept, ...choice.tried];
-      const request = { method: 'POST', path: '/live', body: { subscriptions }, accept: EVENTS, signal: abort.signal };
+      // Something else than a stream counts as one that ended at once: after some of them, polls are tried.
+      const headers = { Accept: EVENTS };
+      const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
       const response = await this.#http.send({ ...request, ...watchedBy(watchdog, this.#timing.silence) });
       isOpen = true;
       this.#accept(subscriptions);

@@ -56,6 +56,13 @@ test('a query that changes all the time is not polled without a pause, and a new
   assert.ok(performance.now() - at.at(-2) < 200, 'the pause ends for it');
 });
 
+test('where something else than a stream is answered, polls deliver', async (t) => {
+  const server = await startServer(t);
+  server.isCaught = ({ path }) => path === '/live';
+  server.onPoll = (request, response) => value(response, subscriptionsOf(request)[0], 1);
+  assert.equal(await watch(newClient(t, server), 'q', {}).next(), 1);
+});
+
 test('a page of the network in between is no stream and no poll', async (t) => {
   for (const [server, path, good] of [
     [await startServer(t), '/live', 'live'],

@@ -122,7 +122,7 @@ test('after a restart the client resumes, and what is unchanged is one line', { 
   assert.deepEqual(seen.values.map(({ value }) => value), [0, 1], 'no value came twice');
 });
 
-test('where streams do not get through, polls deliver', async (t) => {
+test('where streams do not get through, polls deliver', { timeout: 60_000 }, async (t) => {
   const poll = async (url, init) => (new URL(url).pathname === '/live' ? new Response('') : fetch(url, init));
   const { client } = await signUp(t, { fetch: poll });
   const { value: counter } = await client.call('create_counter', { name: 'polled' });

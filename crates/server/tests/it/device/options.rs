@@ -222,7 +222,7 @@ async fn each_decision_and_each_rule_is_in_the_audit_trail() {
         // Too late: nobody has decided by that.
         refused(&mut ada, &codes).await;
         let device = codes.text("device_code").split_once('.').expect("two halves").0.to_owned();
-        assert_eq!(trail(&admin, action).await, [(device.clone(), String::new())]);
+        assert_eq!(trail(&admin, action).await, [(device.clone(), server.client("cli").to_owned())]);
         let found = admin.read(&format!("{ACME}/audit?limit=100")).await;
         let entries = found["items"].as_array().expect("a list");
         let entry = entries.iter().find(|entry| entry["target"] == *device).expect("an entry");
