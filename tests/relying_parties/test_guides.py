@@ -165,6 +165,7 @@ def test_a_back_end_by_its_guide_of_the_library(tmp_path):
             assert '"field":"text"' in reader.run(refuse.text)
         shown = requests.get(address, timeout=15)
         assert "EventSource" in shown.text and shown.headers["Content-Type"].startswith("text/html")
+    assert "1 passed" in reader.follow(page, "Test it")
     source = (tmp_path / "board/src/main.rs").read_text(encoding="utf-8")
     assert len(source.splitlines()) <= 100
 
