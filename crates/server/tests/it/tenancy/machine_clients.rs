@@ -277,3 +277,39 @@ async fn a_machine_of_another_organization_is_not_there() {
     assert_eq!(owner.read(&machine.path).await["scopes"], json!(["users:read"]));
     server.stop().await;
 }
+
+/// A stolen key must not live on in the links that it has made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_of_a_program_is_void_when_the_program_may_not_make_it_any_more() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let found = owner.read("/api/organizations/acme/users?email=ada@acme.test").await;
+    let path = format!("/api/organizations/acme/users/{}/password-link", text(&found["items"][0], "id"));
+    let machine = machine_client(&owner, &["users:write"]).await;
+    let (key, id) =
+        super::api_keys::key(&owner, json!({ "name": "Program", "scopes": ["users:write"] })).await;
+    let of_machine = machine.token(&["users:write"]).await;
+    let mut links = Vec::new();
+    for program in [&key, &of_machine] {
+        links.push(path_of(text(&program.make(&path, Value::Null).await, "url")));
+    }
+    let opens = async || {
+        let mut statuses = Vec::new();
+        for link in &links {
+            statuses.push(open_link(&mut server.browser(), link).await.status);
+        }
+        statuses
+    };
+    let may = async |scopes: Value| {
+        owner.change("PUT", &format!("{}/scopes", machine.path), json!({ "scopes": scopes })).await
+    };
+    assert_eq!(opens().await, [200, 200]);
+    may(json!(["users:read"])).await;
+    assert_eq!(opens().await, [200, 404], "a right that was taken");
+    may(json!(["users:write"])).await;
+    assert_eq!(opens().await, [200, 200]);
+    owner.change("DELETE", &format!("{}/{id}", super::api_keys::KEYS), Value::Null).await;
+    owner.change("DELETE", &machine.path, Value::Null).await;
+    assert_eq!(opens().await, [404, 404], "a program that is gone");
+    server.stop().await;
+}
