@@ -158,9 +158,8 @@ pub struct Entry {
 statements! {
     static IDS = sql("SELECT id FROM audit WHERE organization_id = ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM audit WHERE organization_id = ?1 AND id = ?2");
-    static PAGE = sql(
-        "SELECT id, actor, target FROM audit WHERE organization_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
-    );
+    static PAGE = sql("SELECT id, actor, target FROM audit WHERE organization_id = ?1 AND id > ?2 AND id < ?3
+     ORDER BY id LIMIT ?4");
     // What the user did has the user's address, and so may have a sign-in as the user that failed.
     static BLANK_ADDRESS = sql("UPDATE audit SET address = '' WHERE organization_id = ?1 AND id = ?2
      AND (actor = ?3 OR actor = 'unknown')");
@@ -169,15 +168,16 @@ statements! {
      AND target = ?3 AND action LIKE 'user.%'");
 }
 
-/// Reads up to `most` entries of an organization after the id `after`. Returns the ones that name a user.
+/// Reads up to `most` entries of an organization after the id `after` and before `until`. Returns the ones that name a
+/// user.
 pub(crate) fn page_about(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
     user: &UserId,
-    after: &str,
+    (after, until): (&str, &str),
     most: i64,
 ) -> Result<Page<AuditId>> {
-    let rows = snapshot.all(&PAGE, args![organization, after, most], |row| {
+    let rows = snapshot.all(&PAGE, args![organization, after, until, most], |row| {
         let (actor, target): (String, String) = (row.get(1)?, row.get(2)?);
         Ok((row.get(0)?, actor == user.as_str() || target == user.as_str()))
     })?;

@@ -102,10 +102,10 @@ statements! {
     static SESSION = sql("SELECT session_id FROM grants WHERE id = ?1");
     static OF_SESSION = sql("SELECT id FROM grants WHERE session_id = ?1 LIMIT ?2");
     static DELETE = sql("DELETE FROM grants WHERE id = ?1");
-    static OF_USER_AT_SERVICE = sql("SELECT g.id FROM sessions s
-     JOIN grants g ON g.session_id = s.id
-     JOIN clients c ON c.id = g.client_id
-     WHERE s.user_id = ?1 AND c.service_id = ?2 AND g.revoked_at IS NULL LIMIT 1");
+    // From the clients of the service: a user may have any number of grants at others.
+    static OF_USER_AT_SERVICE = sql("SELECT c.id FROM clients c WHERE c.service_id = ?2 AND EXISTS
+     (SELECT 1 FROM sessions s JOIN grants g ON g.session_id = s.id AND g.client_id = c.id
+      WHERE s.user_id = ?1 AND g.revoked_at IS NULL) LIMIT 1");
 }
 
 /// The key that changes when a grant is revoked.
@@ -215,7 +215,7 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
 /// Whether a user has a grant at a service that is not revoked. The grant of an ended session counts until the cleanup
 /// deletes it.
 pub fn any_at_service(snapshot: &mut Snapshot<'_>, user: &UserId, service: &ServiceId) -> Result<bool> {
-    Ok(snapshot.one(&OF_USER_AT_SERVICE, args![user, service], |row| row.get::<GrantId>(0))?.is_some())
+    Ok(snapshot.one(&OF_USER_AT_SERVICE, args![user, service], |row| row.get::<ClientId>(0))?.is_some())
 }
 
 /// Revokes a grant with all its tokens. Returns false if it was already revoked.

@@ -34,7 +34,7 @@ statements! {
         "DELETE FROM organization_deletions WHERE organization_id = ?1 AND final_at > ?2 AND erased_at IS NULL",
     );
     static DUE = sql("SELECT organization_id FROM organization_deletions
-     WHERE erased_at IS NULL AND final_at <= ?1 ORDER BY final_at LIMIT 1");
+     WHERE erased_at IS NULL AND final_at <= ?1 ORDER BY final_at LIMIT ?2");
     static ERASED = sql("UPDATE organization_deletions SET erased_at = ?2 WHERE organization_id = ?1");
 }
 
@@ -98,19 +98,18 @@ pub(crate) fn suspend(
     organizations::get(tx.snapshot(), id)
 }
 
-/// Gets a deleted organization whose data is due to go.
-pub fn due(snapshot: &mut Snapshot<'_>, now: Time) -> Result<Option<OrganizationId>> {
-    Ok(snapshot.one(&DUE, args![now], |row| row.get(0))?)
+/// Gets up to `most` deleted organizations whose data is due to go, those first that are due for longest.
+pub fn due(snapshot: &mut Snapshot<'_>, now: Time, most: i64) -> Result<Vec<OrganizationId>> {
+    Ok(snapshot.all(&DUE, args![now, most], |row| row.get(0))?)
 }
 
 /// Deletes up to `most` objects of an organization that is due. Returns false while something is left.
 pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor) -> Result<bool> {
-    let mut left = most;
-    // Each kind only after those that refer to it.
-    left -= connections::erase_some(tx, id, left)?;
-    if left <= 0 {
+    // Each kind only after those that refer to it: one connection at a time goes, and others may be left.
+    if connections::erase_some(tx, id, most)? > 0 {
         return Ok(false);
     }
+    let mut left = most;
     for subscription in subscriptions::list(tx.snapshot(), id, &subscriptions::Filter::default(), None, left)?
     {
         subscriptions::delete(tx, &subscription, actor)?;

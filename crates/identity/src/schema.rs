@@ -21,7 +21,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(15, "billing", include_str!("../migrations/0015_billing.sql")),
     migration(16, "authentication of grants", include_str!("../migrations/0016_grant_authentication.sql")),
     migration(17, "use of links", include_str!("../migrations/0017_link_use.sql")),
-    migration(18, "grants by client", include_str!("../migrations/0018_grants_by_client.sql")),
+    migration(18, "indexes", include_str!("../migrations/0018_indexes.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

@@ -129,7 +129,11 @@ const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id,
      LEFT JOIN plans p ON p.id = s.plan_id
      LEFT JOIN users u ON u.id = c.user_id";
 
+/// The most subscriptions of a customer, canceled ones among them.
+pub const SUBSCRIPTIONS_MAX: i64 = 200;
+
 statements! {
+    static NUMBERED = sql("SELECT id FROM subscriptions WHERE customer_id = ?1 LIMIT 1 OFFSET ?2");
     static INSERT = sql("INSERT INTO subscriptions (id, organization_id, customer_id, plan_id, status, current_period_end,
                                 access_until, created_at, updated_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)");
@@ -234,6 +238,7 @@ pub fn create(
         created_at: actor.now,
         updated_at: actor.now,
     };
+    require_room(tx, &made.customer)?;
     require_one_live(tx, &made, &plan, actor.now)?;
     let (customer, status) = (&made.customer, made.status.as_str());
     let (end, until) = (made.current_period_end, made.access_until);
@@ -274,6 +279,22 @@ pub fn patch(
     let details = format!("{} {}", changed.plan_slug, changed.status.as_str());
     audit::note(tx, organization, actor, "subscription.changed", changed.id.as_str(), &details)?;
     Ok(changed)
+}
+
+/// Fails when the customer has as many subscriptions as one may have, canceled ones among them: whatever asks for the plan of
+/// a user reads them all. The caller holds the lock of the customer.
+fn require_room(tx: &mut Tx<'_>, customer: &CustomerId) -> Result<()> {
+    let last: Option<SubscriptionId> =
+        tx.one(&NUMBERED, args![customer, SUBSCRIPTIONS_MAX - 1], |row| row.get(0))?;
+    match last {
+        None => Ok(()),
+        Some(_) => {
+            let problem = format!(
+                "this customer has {SUBSCRIPTIONS_MAX} subscriptions already; change one, or delete those that have ended"
+            );
+            Err(Error::refused("too_many_subscriptions", problem))
+        }
+    }
 }
 
 /// Fails when the customer has another live subscription for a service that `plan` covers. The caller holds the lock of

@@ -17,7 +17,11 @@ use crate::{
     Error, Result, Time, administrators, consents, customers, invitations, organizations, passwords,
     sessions, subscriptions, user_suspensions,
 };
+use std::time::Duration;
 use store::{Key, Snapshot, Tx, args, insert, sql, statements};
+
+/// The clocks of instances differ by less. What a request had begun before the deletion is written by then too.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(10 * 60);
 
 /// A deleted user whose sessions and audit entries are not blanked yet.
 #[derive(Clone, Debug)]
@@ -165,7 +169,9 @@ pub fn entries_of(
     let since = crate::ids::smallest_at(AuditId::PREFIX, deletion.created_at);
     // The first entry may have been written in the same millisecond.
     let after = if after < since.as_str() { &since } else { after };
-    audit::page_about(snapshot, organization, &deletion.user, after, most)
+    // Nothing is done by the user or to them after the deletion. A trail that grows all the time has an end so.
+    let until = crate::ids::smallest_at(AuditId::PREFIX, deletion.deleted_at + CLOCKS_DIFFER);
+    audit::page_about(snapshot, organization, &deletion.user, (after, until.as_str()), most)
 }
 
 /// Removes what names a deleted user from these audit entries.

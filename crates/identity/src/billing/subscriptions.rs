@@ -105,15 +105,18 @@ pub enum Problem {
     UnknownStatus,
     /// The customer has another live subscription for the same service.
     AlreadySubscribed,
+    /// The customer has as many subscriptions as one may have.
+    TooManySubscriptions,
 }
 
 impl Problem {
-    const ALL: [(&'static str, Problem); 5] = [
+    const ALL: [(&'static str, Problem); 6] = [
         ("unknown_customer", Problem::UnknownCustomer),
         ("unknown_price", Problem::UnknownPrice),
         ("several_plans", Problem::SeveralPlans),
         ("unknown_status", Problem::UnknownStatus),
         ("already_subscribed", Problem::AlreadySubscribed),
+        ("too_many_subscriptions", Problem::TooManySubscriptions),
     ];
 
     /// The name in answers and lists.
@@ -420,6 +423,7 @@ fn go_live(
             Ok(Ok(id))
         }
         Err(Error::Refused { code: "already_subscribed", .. }) => Ok(Err(Problem::AlreadySubscribed)),
+        Err(Error::Refused { code: "too_many_subscriptions", .. }) => Ok(Err(Problem::TooManySubscriptions)),
         Err(error) => Err(error),
     }
 }

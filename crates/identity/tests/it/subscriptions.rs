@@ -140,3 +140,22 @@ async fn subscriptions_are_listed_by_user_and_plan() {
     let unknown = create(&test, &acme, test.new_subscription(&bob, "nothing")).await;
     assert_eq!(not_found(unknown), "plan");
 }
+
+#[tokio::test]
+async fn a_customer_has_a_bounded_number_of_subscriptions() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    test.service(&acme, "app").await;
+    test.plan(&acme, "app-pro", &["app"]).await;
+    let (ada, bob) = (test.user(&acme, "ada@acme.test").await, test.user(&acme, "bob@acme.test").await);
+    let over = |user| NewSubscription { status: Status::Canceled, ..test.new_subscription(user, "app-pro") };
+    let mut last = None;
+    for _ in 0..subscriptions::SUBSCRIPTIONS_MAX {
+        last = Some(create(&test, &acme, over(&ada)).await.expect("one more"));
+    }
+    assert_eq!(refused(create(&test, &acme, over(&ada)).await), "too_many_subscriptions");
+    create(&test, &acme, over(&bob)).await.expect("another customer");
+    let last = last.expect("the last one");
+    test.write(move |tx, actor| subscriptions::delete(tx, &last, actor)).await.expect("deletes one");
+    create(&test, &acme, test.new_subscription(&ada, "app-pro")).await.expect("there is room again");
+}

@@ -146,7 +146,9 @@ impl Janitor {
         steps.note(self.sweep("devices.tidy", now - DEVICES_KEPT, devices::delete_older).await);
         let before = now - KEPT;
         steps.note(self.sweep("codes.tidy", before, authorization_codes::delete_older).await);
-        let sweep = self.sweep("authorization_requests.tidy", before, authorization_requests::delete_older);
+        // Anybody may post them: they go when they end.
+        let ended = now - authorization_requests::LIFE;
+        let sweep = self.sweep("authorization_requests.tidy", ended, authorization_requests::delete_older);
         steps.note(sweep.await);
         steps.note(self.sweep("links.tidy", before - links::LIFE_MAX, links::delete_older).await);
         steps.note(
@@ -196,19 +198,30 @@ impl Janitor {
         Ok(())
     }
 
-    /// Deletes the data of organizations whose 30 days are over. A turn runs a bounded number of commands.
+    /// Deletes the data of organizations whose 30 days are over. A turn runs a bounded number of commands. One that cannot be
+    /// erased does not hold up the others; the error is that of the first.
     async fn erase_organizations(&self, now: Time) -> identity::Result<()> {
+        let due =
+            self.store.read(move |snapshot| organization_deletions::due(snapshot, now, PAGES as i64)).await?;
+        let mut due = due.into_iter();
+        let (mut organization, mut steps) = (due.next(), Steps::default());
         for _ in 0..PAGES {
-            let due = self.store.read(move |snapshot| organization_deletions::due(snapshot, now)).await?;
-            let Some(organization) = due else { return Ok(()) };
+            let Some(id) = organization.clone() else { break };
             let actor = Actor::system(now, &*self.random);
             let erase = move |tx: &mut Tx<'_>, most| {
-                organization_deletions::erase_some(tx, &organization, most, &actor.clone())
+                organization_deletions::erase_some(tx, &id, most, &actor.clone())
             };
-            self.slices.write("organization.erase", OBJECTS, erase).await?;
+            match self.slices.write("organization.erase", OBJECTS, erase).await {
+                Ok(slice) if !slice.result => {}
+                Ok(_) => organization = due.next(),
+                Err(error) => {
+                    steps.note(Err(error));
+                    organization = due.next();
+                }
+            }
             pause().await;
         }
-        Ok(())
+        steps.0.map_or(Ok(()), Err)
     }
 
     /// Deletes slice by slice until a slice is not full. Other commands run between the slices.

@@ -175,7 +175,7 @@ fn of_catalog(api: &mut Description) {
     let base = "/api/organizations/{org}/subscriptions";
     api.add(Get, base, subscriptions::list, "listSubscriptions", "List subscriptions");
     api.add(Post, base, subscriptions::create, "createSubscription", "Create a subscription")
-        .fails(&["already_subscribed"]);
+        .fails(&["already_subscribed", "too_many_subscriptions"]);
     let one = "/api/organizations/{org}/subscriptions/{subscription}";
     api.add(Get, one, subscriptions::get, "getSubscription", "Get a subscription");
     api.add(Patch, one, subscriptions::change, "changeSubscription", "Change a subscription")

@@ -114,6 +114,9 @@ async fn the_end_of_an_organization_takes_its_connections_along() {
     let ended = event("evt_2", "customer.subscription.deleted", now + 1, ended);
     assert_eq!(stripe.send(&ended).await, "applied", "a suspended organization keeps its books");
     platform.change("DELETE", "/api/platform/organizations/acme/suspension", Value::Null).await;
+    // The last of several, whose customer and plans must not go before it.
+    let other = Stripe::connect(&owner).await;
+    other.set_customer(&owner, "cus_grace", "grace@acme.test").await;
     owner.change("DELETE", "/api/organizations/acme", Value::Null).await;
     server.clock.advance(GRACE + Duration::from_secs(1));
     for _ in 0..20 {

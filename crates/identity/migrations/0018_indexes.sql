@@ -5,3 +5,6 @@ CREATE INDEX grants_session_client ON grants (session_id, client_id, id);
 DROP INDEX grants_session ON grants;
 -- not mysql
 DROP INDEX grants_session;
+
+-- The clients of a service, also for the foreign key: to delete a service, the clients of all tenants were read.
+CREATE INDEX clients_service ON clients (service_id);
