@@ -8,3 +8,6 @@ DROP INDEX grants_session;
 
 -- The clients of a service, also for the foreign key: to delete a service, the clients of all tenants were read.
 CREATE INDEX clients_service ON clients (service_id);
+
+-- The live sessions of a user, without a look at those that have ended, which are kept for a week.
+CREATE INDEX sessions_user_ended ON sessions (user_id, ended_at, id);

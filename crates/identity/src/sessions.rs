@@ -57,6 +57,11 @@ pub struct NewSession {
     pub expires_at: Time,
 }
 
+/// The most live sessions of a user, or a few more: as many as one command ends. Otherwise who has stolen an account could
+/// make so many that they cannot be ended.
+pub const SESSIONS_MAX: i64 = 10_000;
+/// So many of the oldest end at once where there are too many.
+const OLDEST: i64 = 64;
 /// The most sessions that the account page shows.
 const SHOWN_MAX: i64 = 200;
 
@@ -77,6 +82,7 @@ statements! {
             s.expires_at, s.hash
      FROM sessions s JOIN organizations o ON o.id = s.organization_id
      WHERE s.id = ?1 AND o.slug = ?2 AND s.ended_at IS NULL AND s.expires_at > ?3");
+    static BEYOND = sql("SELECT id FROM sessions WHERE user_id = ?1 AND ended_at IS NULL ORDER BY id DESC LIMIT ?2 OFFSET ?3");
     static END = sql("UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE id = ?1 AND ended_at IS NULL");
     static RENEW = sql(
         "UPDATE sessions SET hash = ?2, authenticated_at = ?3, expires_at = ?4 WHERE id = ?1 AND ended_at IS NULL",
@@ -155,7 +161,7 @@ pub(crate) fn renew(tx: &mut Tx<'_>, id: &SessionId, new: &NewSession) -> Result
     Ok(renewed)
 }
 
-/// Creates a session.
+/// Creates a session. Where the user has [`SESSIONS_MAX`], the oldest end.
 pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
     let hash = new.hash.as_ref().map(|hash| hash.as_slice());
     tx.exec(
@@ -174,6 +180,14 @@ pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
         ],
     )?;
     tx.changed(key(&new.id));
+    // One of 32 looks, because to count them takes longer than to create one.
+    if new.id.as_str().ends_with('0') {
+        let beyond: Vec<SessionId> =
+            tx.all(&BEYOND, args![&new.user, OLDEST, SESSIONS_MAX], |row| row.get(0))?;
+        for id in &beyond {
+            end(tx, id, "newer sessions", new.created_at)?;
+        }
+    }
     Ok(())
 }
 

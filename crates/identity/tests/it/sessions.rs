@@ -72,8 +72,12 @@ async fn sessions_of_other_users_and_ended_sessions_are_not_counted() {
 
 /// Creates `count` sessions of a user, some in each transaction, each with a grant of this client.
 async fn many_sessions(test: &TestIdentity, user: &User, client: &Client, count: usize) {
+    many_sessions_at(test, user, client, count, START).await;
+}
+
+async fn many_sessions_at(test: &TestIdentity, user: &User, client: &Client, count: usize, at: Time) {
     let made = |_| {
-        let session = new_session(test, user, "a", START).0;
+        let session = new_session(test, user, "a", at).0;
         let grant = NewGrant {
             id: GrantId::new(START, test.random()),
             organization: user.organization.clone(),
@@ -121,6 +125,25 @@ async fn ten_thousand_sessions_end_at_once_on_every_database() {
         assert!(left.expect("reads").is_empty(), "{kind:?}");
         assert!(live(&test, &of_bob.id).await.is_some(), "{kind:?}: the session of another user");
     }
+}
+
+#[tokio::test]
+async fn the_oldest_sessions_end_where_a_user_has_too_many() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let client = test.client(&test.service(&acme, "app").await, clients::Kind::Spa).await;
+    let first = session(&test, &ada).await;
+    let most = usize::try_from(sessions::SESSIONS_MAX).expect("a count");
+    // Ids of one millisecond have no order.
+    many_sessions_at(&test, &ada, &client, most + 300, START + Duration::from_secs(1)).await;
+    assert!(live(&test, &first.id).await.is_none(), "the oldest has ended");
+    let (newest, _) = new_session(&test, &ada, "b", START + Duration::from_secs(2));
+    let id = newest.id.clone();
+    test.write(move |tx, _| sessions::create(tx, &newest)).await.expect("one more");
+    let newest = live(&test, &id).await.expect("live");
+    let left = end(&test, &newest, Own::Others).await.expect("ends the others");
+    assert!((most as u64 - 1..most as u64 + 200).contains(&left), "{left}");
 }
 
 #[tokio::test]
