@@ -8,6 +8,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// How long a list waits for another one of the same organization.
+pub(crate) const LIST_WAIT: Duration = Duration::from_secs(3);
+
 /// The turn of each organization that has begun something.
 #[derive(Default)]
 pub(crate) struct Turns(Mutex<HashMap<OrganizationId, Weak<Semaphore>>>);

@@ -22,6 +22,7 @@ use super::auth::{Address, Bearer, Credential};
 use super::error::Problem;
 use super::idempotency::Attempt;
 use crate::app::App;
+use crate::limits::turns::LIST_WAIT;
 use crate::web::path::parameter;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -36,15 +37,11 @@ use identity::{Error, Result, Time, scopes};
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 use store::{Snapshot, Tx};
 
 /// The nouns of an organization that programs may have scopes for.
 const PROGRAMS_MAY: &[&str] =
     &["services", "clients", "plans", "customers", "subscriptions", "users", "audit", "billing"];
-
-/// How long a list waits for another one of the same organization.
-const LIST_WAIT: Duration = Duration::from_secs(3);
 
 /// The caller, and the database with the caller's rights.
 pub struct Caller {

@@ -5,6 +5,7 @@
 use super::auth::Credential;
 use super::error::Problem;
 use crate::app::App;
+use crate::limits::turns::LIST_WAIT;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use identity::api_keys::ApiKey;
@@ -87,7 +88,10 @@ impl ServiceKey {
     pub(crate) async fn state(&self, after: Option<UsersPlace>, most: i64) -> Result<Option<StateOfService>> {
         let (history, now) = (self.app.store.log_history(), self.now);
         let (service, is_of_platform) = (self.service.clone(), self.is_of_platform());
+        let turn = self.app.lists.wait_for(&self.key.organization, LIST_WAIT).await?;
         let read = self.app.store.read(move |snapshot| {
+            // Until the query ends: it goes on when the caller has gone.
+            let _ = &turn;
             // The cursor is of the same snapshot.
             let cursor = events::begin(snapshot, history)?;
             let Some(of_service) = events::of_service(snapshot, &service)? else { return Ok(None) };

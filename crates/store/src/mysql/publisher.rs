@@ -1,5 +1,5 @@
-//! Publishes what changed, each change once: own commits on the thread that made them, those of other instances on the
-//! thread that reads the change log.
+//! Publishes what changed: own commits on the thread that made them, those of other instances on the thread that reads the
+//! change log. A change is published once, unless that thread comes upon an own commit before it was published.
 
 use crate::Key;
 use crate::changes::Feed;

@@ -134,6 +134,11 @@ async fn listeners_hear_of_each_commit_in_order_and_of_no_other(database: Databa
     let mut keys: Vec<Key> = heard.iter().flat_map(|(_, keys)| keys.clone()).collect();
     keys.sort();
     expected.sort();
+    if database == Database::Mysql {
+        // The reader of the log may come upon a commit before its own process has published it. Both publish it then, so that
+        // no answer goes out before.
+        keys.dedup();
+    }
     assert_eq!((keys, expected.len()), (expected, 20));
 }
 
