@@ -128,13 +128,11 @@ statements! {
      WHERE organization_id = ?1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > ?2");
     static USE = sql("UPDATE invitations SET used_at = ?2, used_by = ?3
      WHERE id = ?1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > ?2");
-    // A revoked invitation goes at once, because who invites one address in a loop would leave rows that each count reads. Its
-    // entry in the audit trail stays. Rows with `revoked_at` are of an earlier version.
-    static REVOKE = sql("DELETE FROM invitations
+    static REVOKE = sql("UPDATE invitations SET revoked_at = ?3, revoked_by = ?4
      WHERE id = ?1 AND organization_id = ?2 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > ?3");
-    static REVOKE_SAME = sql("DELETE FROM invitations
+    static REVOKE_SAME = sql("UPDATE invitations SET revoked_at = ?3, revoked_by = ?4
      WHERE organization_id = ?1 AND email = ?2 AND used_at IS NULL AND revoked_at IS NULL");
-    static REVOKE_ALL_OF = sql("DELETE FROM invitations
+    static REVOKE_ALL_OF = sql("UPDATE invitations SET revoked_at = ?2, revoked_by = ?3
      WHERE email = ?1 AND used_at IS NULL AND revoked_at IS NULL");
     static BLANK = sql("UPDATE invitations SET email = '' WHERE email = ?1");
     static OLD = sql("SELECT id FROM invitations WHERE id < ?1 ORDER BY id LIMIT ?2");
@@ -168,7 +166,7 @@ pub fn create(
     let (id, email, now) = (&organization.id, names::email(&new.email)?, actor.now);
     tx.lock(&organizations::LOCK, id.into())?;
     refuse_without_effect(tx.snapshot(), organization, &email, new.offer)?;
-    tx.exec(&REVOKE_SAME, args![id, &email])?;
+    tx.exec(&REVOKE_SAME, args![id, &email, now, inviter])?;
     let open: i64 = tx.one(&COUNT_OPEN, args![id, now], |row| row.get(0))?.unwrap_or_default();
     if open >= OPEN_MAX {
         let problem = format!("there are {OPEN_MAX} open invitations; revoke one of them first");
@@ -225,15 +223,15 @@ pub fn revoke(
     id: &InvitationId,
     actor: &Actor,
 ) -> Result<()> {
-    if tx.exec(&REVOKE, args![id, organization, actor.now])? == 0 {
+    if tx.exec(&REVOKE, args![id, organization, actor.now, &actor.who])? == 0 {
         return Err(Error::NotFound { what: "invitation" });
     }
     audit::note(tx, organization, actor, "invitation.revoked", id.as_str(), "")
 }
 
 /// Revokes the open invitations of an address, and removes the address from all of them. Its account is being deleted.
-pub(crate) fn forget_email(tx: &mut Tx<'_>, email: &str) -> Result<()> {
-    tx.exec(&REVOKE_ALL_OF, args![email])?;
+pub(crate) fn forget_email(tx: &mut Tx<'_>, email: &str, actor: &Actor) -> Result<()> {
+    tx.exec(&REVOKE_ALL_OF, args![email, actor.now, &actor.who])?;
     tx.exec(&BLANK, args![email])?;
     Ok(())
 }

@@ -80,7 +80,7 @@ pub fn delete(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<()> {
     customers::rename_personal(tx, id, "")?;
     let home = organizations::get(tx.snapshot(), &user.organization)?;
     if home.slug == organizations::PLATFORM {
-        invitations::forget_email(tx, &user.email)?;
+        invitations::forget_email(tx, &user.email, actor)?;
     }
     users::blank(tx, id)?;
     tx.exec(&INSERT, args![id, &user.organization, &actor.who, actor.now])?;

@@ -122,8 +122,8 @@ pub trait Authenticate: Send + Sync {
     }
 
     /// The caller as the database sees them now: with their present roles, or `None` if their session has ended. Then
-    /// their streams end, and no frame of a later version is sent. Declares the keys of the rows that it reads. The end of the token stays: `expires`
-    /// of what it returns is not used.
+    /// their streams end, and no frame of a later version is sent. Declares the keys of the rows that it reads.
+    /// The end of the token stays: `expires` of what it returns is not used.
     fn standing(&self, _snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
         Ok(Some(caller.clone()))
     }
