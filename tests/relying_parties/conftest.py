@@ -1,10 +1,12 @@
 """A demo server, and clients that are created with nothing but their redirect URI."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 import requests
+from playwright.sync_api import expect, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "outside/python"))
 
@@ -13,6 +15,8 @@ from demo import Demo  # noqa: E402
 from guide import Reader  # noqa: E402
 from person import Person  # noqa: E402
 from program import free_port  # noqa: E402
+
+BROWSER_LIMIT_MS = 20_000
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +38,20 @@ def own_demo():
     server = Demo()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def browser_page():
+    """An empty page of a browser that has never been anywhere."""
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
+        program = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        page = browser.new_page()
+        page.set_default_timeout(BROWSER_LIMIT_MS)
+        expect.set_options(timeout=BROWSER_LIMIT_MS)
+        yield page
+        browser.close()
 
 
 @pytest.fixture

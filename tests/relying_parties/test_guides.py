@@ -10,11 +10,17 @@ import requests
 from demo import ROOT
 from guide import Reader
 from page import address_of, click
+from playwright.sync_api import expect
 from person import Person
 from program import free_port
 from shape import assert_shape
 
 BEFORE_THE_START = ["Register the site", "Write the site"]
+# In the browser: what the library has stored of the user says that the access token has expired.
+EXPIRE = """() => {
+    const [key] = Object.keys(sessionStorage).filter((key) => key.startsWith('oidc.user:'));
+    sessionStorage.setItem(key, JSON.stringify({ ...JSON.parse(sessionStorage.getItem(key)), expires_at: 1 }));
+}"""
 
 
 class Visitor:
@@ -72,6 +78,47 @@ def test_a_site_by_its_guide(name, own_demo, reader, site_port):
         assert "Hello" not in page.text and address_of(page, "Sign in"), page.text
         assert "Hello" not in ada.open().text
         assert not ada.is_signed_in_at(own_demo)
+
+
+def test_a_page_by_its_guide(own_demo, reader, site_port, browser_page):
+    guide, site = "guides/spa", f"http://localhost:{site_port}"
+    reader.follow(guide, "Register the page", "Write the page")
+    ada, main = own_demo.user("ada"), browser_page.locator("main")
+
+    def sign_in():
+        main.get_by_role("button", name="Sign in").click()
+        browser_page.locator("input[name=email]").fill(ada["email"])
+        browser_page.locator("input[name=password]").fill(ada["password"])
+        browser_page.locator("input[name=password]").press("Enter")
+        expect(main).to_contain_text("Hello Ada")
+
+    with running(reader, text_of(reader.blocks(guide, "Start it")), site_port):
+        browser_page.goto(site)
+        sign_in()
+        expect(main).to_contain_text("plan is pro")
+        expect(main).to_contain_text("see the history")
+        assert "code=" not in browser_page.url
+        change, end = [block.text for block in reader.blocks(guide, "See it work")]
+        reader.run(change)
+        browser_page.reload()
+        expect(main).to_contain_text("plan is starter")
+        expect(main).not_to_contain_text("history")
+        # The refresh token is used once, and the library keeps the next one.
+        for _ in range(2):
+            browser_page.evaluate(EXPIRE)
+            with browser_page.expect_response("**/auth/token") as answered:
+                browser_page.reload()
+            assert answered.value.status == 200, answered.value.text()
+            expect(main).to_contain_text("Hello Ada")
+        reader.run(end)
+        browser_page.reload()
+        expect(main).to_have_text("Sign in")
+        sign_in()
+        main.get_by_role("button", name="Sign out").click()
+        browser_page.wait_for_url(f"{site}/")
+        expect(main).to_have_text("Sign in")
+        main.get_by_role("button", name="Sign in").click()
+        expect(browser_page.locator("input[name=password]")).to_be_visible()
 
 
 def test_a_back_end_by_its_guide(reader):
@@ -172,7 +219,7 @@ def test_a_back_end_by_its_guide_of_the_library(tmp_path):
 
 def test_every_guide_is_followed():
     names = {path.stem for path in (ROOT / "docs/guides").glob("*.md")}
-    assert names == {"express", "flask", "spring", "terminal", "backend", "first-server"}
+    assert names == {"express", "flask", "spring", "spa", "terminal", "backend", "first-server"}
 
 
 @contextmanager

@@ -101,8 +101,8 @@ pub static AUTHJS: Need = Need {
 };
 
 /// In this order: the Python environment may carry Node.js.
-pub static RELYING_PARTIES: [&Need; 9] =
-    [&APACHE, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
+pub static RELYING_PARTIES: [&Need; 10] =
+    [&APACHE, &CHROMIUM, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
 
 /// What the step `edge` of a soak runs with; in this order, as in `OUTSIDE`.
 pub static EDGE: [&Need; 10] =

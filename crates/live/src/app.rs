@@ -14,7 +14,7 @@ use http::{HeaderMap, StatusCode};
 use std::any::{Any, TypeId};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 use store::{Migration, Read, Store, Time};
 
@@ -78,6 +78,9 @@ impl Default for Limits {
         }
     }
 }
+
+/// A token that no authenticator reads is named in the log once.
+static UNREAD_TOKEN: Once = Once::new();
 
 /// Gives a router its handler of paths that have no route.
 pub(crate) type Fallback = Box<dyn FnOnce(Router<Context>) -> Router<Context> + Send>;
@@ -252,8 +255,8 @@ impl App {
         App { migrations, ..self }
     }
 
-    /// The tables that queries depend on. Tests with [`crate::Settings::check`] fail when a command changes one of them
-    /// and does not declare it.
+    /// The tables that queries depend on. With [`crate::Settings::check`] a command that changes one of them, and a live query
+    /// that reads one, fails if it does not declare that. Tables that are not named are not looked at.
     pub fn watched(self, tables: &'static [&'static str]) -> App {
         App { watched: tables, ..self }
     }
@@ -343,7 +346,12 @@ impl Context {
 
     async fn authenticated(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let Some(header) = headers.get(AUTHORIZATION) else { return Ok(Caller::anonymous()) };
-        let Some(authenticator) = &self.0.registry.authenticator else { return Ok(Caller::anonymous()) };
+        let Some(authenticator) = &self.0.registry.authenticator else {
+            UNREAD_TOKEN.call_once(|| {
+                tracing::warn!("a request has a token, but the app reads none; add `App::authenticate`");
+            });
+            return Ok(Caller::anonymous());
+        };
         let token = header.to_str().ok().and_then(|text| text.split_once(' '));
         let Some((_, token)) = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
             return Err(Problem::unauthenticated());

@@ -2,6 +2,7 @@
 
 use crate::Problem;
 use crate::app::{Context, random};
+use crate::http::explained;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -135,7 +136,7 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
                 request.extensions_mut().insert(IsLocal(is_local));
                 // A router is always ready, and has no errors.
                 match caught_in(parts.routes.clone().call(request)).await {
-                    Ok(Ok(response)) => response,
+                    Ok(Ok(response)) => explained(response),
                     Ok(Err(never)) => match never {},
                     Err(Panicked) => {
                         tracing::error!(

@@ -128,6 +128,17 @@ pub trait Authenticate: Send + Sync {
         Ok(Some(caller.clone()))
     }
 
+    /// Whether callers with a token can be answered at all since the start. `/readyz` is 503 until then, so that a deploy
+    /// with a wrong key does not take the place of one that works.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// Whether it is known which sessions have ended. For `/metrics`.
+    fn is_fresh(&self) -> bool {
+        true
+    }
+
     /// Work in the background while the app is served, such as following the sessions of another server. It is dropped
     /// when the app stops.
     fn follow(&self, _context: &Context) -> Option<Following> {

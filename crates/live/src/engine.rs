@@ -19,7 +19,7 @@ use crate::{Limits, Problem, Query as _};
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -60,6 +60,8 @@ pub(crate) struct Engine {
     work: Notify,
     permits: Arc<Semaphore>,
     failures: LogInterval,
+    /// The queries that were named in the log because they declared no key.
+    keyless: Mutex<HashSet<&'static str>>,
     /// How long groups wait for their run, smoothed, in microseconds.
     wait_us: AtomicU64,
 }
@@ -68,7 +70,7 @@ pub(crate) struct Engine {
 struct Queue {
     /// Short queries, which share snapshots.
     points: Turns<Arc<Group>>,
-    /// Short queries that have failed, which run alone: one that fails again takes no other with it.
+    /// Short queries that have failed, or one of those beside them, which run alone: one that fails again takes no other with it.
     retries: Turns<Arc<Group>>,
     /// All other queries.
     others: Turns<Arc<Group>>,
@@ -111,7 +113,7 @@ impl Ready {
             (true, _) => Kind::Retries,
             (false, _) => Kind::Others,
         };
-        let line = state.payers.line().unwrap_or(Line(Arc::as_ptr(group).addr()));
+        let line = state.payers.line().unwrap_or_else(|| Line(Arc::as_ptr(group).addr()));
         Ready { group: group.clone(), line, kind }
     }
 }
@@ -234,6 +236,7 @@ impl Engine {
             store,
             permits: Arc::new(Semaphore::new(limits.runs_max)),
             failures: LogInterval::second(),
+            keyless: Mutex::default(),
             queue: Mutex::new(Queue { others_max, ..Queue::default() }),
             limits,
             metrics: Metrics::default(),
@@ -347,15 +350,17 @@ impl Engine {
     }
 
     /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch
-    /// queues it again.
+    /// queues it again. Its watch ends: until the run has begun another one, no commit spends time on the group.
     fn touch(&self, group: &Arc<Group>) {
         let mut state = group.state.lock();
         if state.phase != Phase::Idle {
             return;
         }
         state.cause = store::publishing_command();
+        let watch = state.watch.take();
         let (ready, due) = self.plan(group, &mut state);
         drop(state);
+        drop(watch);
         self.enqueue(ready, due);
     }
 
@@ -471,6 +476,8 @@ impl Engine {
                     self.finish(group, found, keys, shown);
                 }
             }
+            // Which of them failed is not known here: each runs again by itself, and only then counts as failed.
+            Err(_) if groups.len() > 1 => groups.iter().for_each(|group| self.put_apart(group)),
             Err(problem) => groups.iter().for_each(|group| self.fail(group, &problem)),
         }
     }
@@ -499,6 +506,12 @@ impl Engine {
                 return;
             }
         };
+        if keys.is_empty() && self.keyless.lock().insert(group.name()) {
+            tracing::warn!(
+                query = group.name(),
+                "a live query declares no key, so it never runs again; call `snapshot.depends` if its answer can change"
+            );
+        }
         // Runs of a group follow each other, so nobody else changes its frame. It is encoded without the lock, on which
         // commits wait.
         let before = group.state.lock().frame.clone();
@@ -591,6 +604,17 @@ impl Engine {
         if let Some((ready, due)) = again {
             self.enqueue(ready, due);
         }
+    }
+
+    /// Has a group run again at once, by itself.
+    fn put_apart(&self, group: &Arc<Group>) {
+        let mut state = group.state.lock();
+        state.phase = Phase::Queued;
+        state.needed_of_run = None;
+        state.due = Instant::now();
+        let (due, ready) = (state.due, Ready { kind: Kind::Retries, ..Ready::new(group, &state) });
+        drop(state);
+        self.enqueue(ready, due);
     }
 
     /// A run failed: the group keeps its result, which is not known to be current, and runs again while somebody subscribes.

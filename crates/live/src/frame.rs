@@ -33,7 +33,9 @@ pub(crate) struct Frame {
     tail: Bytes,
     /// The end of the event `rows`, for streams that hold the frame before this one.
     rows: Option<RowsTail>,
-    weight: Weight,
+    bytes: usize,
+    /// Of what is not counted by its text.
+    _weight: Weight,
 }
 
 /// What something takes in memory, counted as long as it lasts.
@@ -52,6 +54,24 @@ impl Weight {
 impl Drop for Weight {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// A text that counts until the last stream has sent its part of it: a slow reader holds one that the group has replaced.
+/// Short ones are copied, and count as long as the frame.
+fn counted(text: String, all: &Arc<AtomicUsize>) -> Bytes {
+    struct Counted {
+        text: String,
+        _weight: Weight,
+    }
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            self.text.as_bytes()
+        }
+    }
+    match text.len() < Pieces::SHORT {
+        true => text.into(),
+        false => Bytes::from_owner(Counted { _weight: Weight::new(text.len(), all), text }),
     }
 }
 
@@ -102,12 +122,15 @@ impl Frame {
                 "\"version\":\"{version}\",{settled_text}\"by\":{by},\"digest\":\"{digest}\",{changes}}}\n\n"
             );
             // Where most rows have changed, the whole value is shorter.
-            (text.len() < tail.len()).then(|| RowsTail { base: before.digest.clone(), text: text.into() })
+            (text.len() < tail.len())
+                .then(|| RowsTail { base: before.digest.clone(), text: counted(text, all) })
         });
         let is_problem = outcome.is_err();
         let list = outcome.ok().and_then(|output| output.rows);
         let row = |row: &Row| row.key.len() + row.text.len() + size_of::<Row>();
-        let bytes = tail.len() + list.iter().flat_map(|rows| &rows.all).map(row).sum::<usize>();
+        let of_rows = list.iter().flat_map(|rows| &rows.all).map(row).sum::<usize>();
+        let bytes = tail.len() + of_rows;
+        let own = if tail.len() < Pieces::SHORT { bytes } else { of_rows };
         Frame {
             version,
             settled,
@@ -115,15 +138,16 @@ impl Frame {
             digest: digest.into(),
             is_problem,
             list,
-            tail: tail.into(),
+            tail: counted(tail, all),
             rows,
-            weight: Weight::new(bytes, all),
+            bytes,
+            _weight: Weight::new(own, all),
         }
     }
 
     /// What it takes in memory, about: its event, and the rows of a list once more.
     pub(crate) fn bytes(&self) -> usize {
-        self.weight.bytes
+        self.bytes
     }
 
     /// Appends the event for a subscription to which `sent` was sent last, and which takes row changes if `takes_rows`.
@@ -342,6 +366,26 @@ mod tests {
             Some("\"set\":[],\"gone\":[\"b\"],\"order\":[\"c\",\"a\"]")
         );
         assert_eq!(changes(&old, &[row("a", 1), row("a", 2)]), None, "two rows with one key");
+    }
+
+    #[test]
+    fn an_answer_counts_until_the_last_reader_has_it() {
+        let all = Arc::default();
+        let version: Version = "0000000000000001.0000000000000001".parse().expect("a version");
+        let frame = |length: usize| {
+            let output = Output { text: format!("\"{}\"", "x".repeat(length)), rows: None };
+            Frame::new((version, version, Duration::ZERO), Ok(output), None, 1 << 20, &all)
+        };
+        for (length, kept) in [(100, false), (100_000, true)] {
+            let (frame, mut pieces) = (frame(length), Pieces::default());
+            assert!(all.load(Relaxed) >= length);
+            frame.write("\"k\"", None, false, &mut pieces);
+            let mut unsent = pieces.finish();
+            drop(frame);
+            assert_eq!(all.load(Relaxed) >= length, kept, "{length}: a short one was copied");
+            while unsent.pop_front().is_some() {}
+            assert_eq!(all.load(Relaxed), 0);
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ const KEY_BYTES_MAX: usize = 255;
 /// 22 letters of base64url have 128 bits.
 const ANONYMOUS_KEY_BYTES_MIN: usize = 22;
 const PAGE: usize = 500;
+/// So many answers are deleted in one command: each may be as long as a body.
+const DELETED_AT_ONCE: usize = 50;
 
 static READ: Sql = sql("SELECT body, answer, at_ms FROM live_call_answers WHERE id = ?1");
 static DROP: Sql = sql("DELETE FROM live_call_answers WHERE id = ?1");
@@ -152,9 +154,9 @@ pub(crate) async fn clean(context: Context) -> Result<(), Problem> {
         let page: Vec<(Vec<u8>, Time)> = page.await?;
         let expired: Vec<Vec<u8>> =
             page.iter().filter(|(_, at)| now.since(*at) > KEPT).map(|(id, _)| id.clone()).collect();
-        if !expired.is_empty() {
+        for some in expired.chunks(DELETED_AT_ONCE).map(<[_]>::to_vec) {
             let delete =
-                move |tx: &mut Tx<'_>| expired.iter().try_for_each(|id| tx.exec(&DROP, args![id]).map(drop));
+                move |tx: &mut Tx<'_>| some.iter().try_for_each(|id| tx.exec(&DROP, args![id]).map(drop));
             context.store().write::<_, store::Error, _>("live.clean_answers", delete).await?;
         }
         match page.last() {

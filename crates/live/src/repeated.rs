@@ -46,7 +46,7 @@ pub(crate) struct Every {
 pub(crate) async fn run(context: Context, every: Every, mut stopped: watch::Receiver<bool>) {
     loop {
         if let Some(began) = begin(&context, &every).await {
-            work(&context, &every, began).await;
+            work(&context, &every, began, &stopped).await;
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK.min(every.interval)) => {}
@@ -65,6 +65,11 @@ struct Turn {
 }
 
 impl Turn {
+    /// Whether another instance may begin the turn. A database that is not shared has no other.
+    fn may_be_lost(&self, context: &Context) -> bool {
+        context.store().is_shared() && context.now() + SKEW_MAX >= self.until
+    }
+
     /// Moves the turn to another time. False if another instance has it.
     async fn move_to(
         &mut self,
@@ -107,7 +112,7 @@ async fn begin(context: &Context, every: &Every) -> Option<Turn> {
 }
 
 /// Does the work, and plans the next turn.
-async fn work(context: &Context, every: &Every, mut turn: Turn) {
+async fn work(context: &Context, every: &Every, mut turn: Turn, stopped: &watch::Receiver<bool>) {
     let name = every.name;
     let mut working = pin!(caught_in(async { (every.work)(context.clone()).await }));
     let mut pause = LEASE / 3;
@@ -126,7 +131,7 @@ async fn work(context: &Context, every: &Every, mut turn: Turn) {
                     Err(error) => {
                         tracing::warn!(%error, work = name, "a turn of repeated work cannot be kept");
                         pause = LOOK;
-                        if context.now() + SKEW_MAX >= turn.until {
+                        if turn.may_be_lost(context) {
                             tracing::warn!(work = name, "another instance may begin this turn of repeated work; it ends here");
                             return;
                         }
@@ -141,8 +146,13 @@ async fn work(context: &Context, every: &Every, mut turn: Turn) {
         tracing::warn!(work = name, code = %problem.code, why = %problem.words(), "repeated work failed and is repeated earlier");
         next = next.min(context.now() + PAUSE_AFTER_ERROR);
     }
-    if let Err(error) = turn.move_to(context, name, next).await {
-        tracing::warn!(%error, work = name, "a turn of repeated work is done but could not be marked, so it is repeated");
+    // A full server must not have done work done again.
+    while let Err(error) = turn.move_to(context, name, next).await {
+        if turn.may_be_lost(context) || *stopped.borrow() {
+            tracing::warn!(%error, work = name, "a turn of repeated work is done but could not be marked, so it is repeated");
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -39,7 +39,8 @@ pub struct Settings {
     pub operator_token: Option<String>,
     /// The memory of caches, in bytes: the revocations of tokens, and what the app caches itself.
     pub cache_memory: usize,
-    /// Checks at run time that commands and queries declare what they change and read. For tests.
+    /// Checks at run time that commands and queries declare what they change and read, and fails those that do not. On by
+    /// default in debug builds (`cargo run`, `cargo test`).
     pub check: bool,
     /// The clock.
     pub clock: Arc<dyn Fn() -> Time + Send + Sync>,
@@ -59,7 +60,7 @@ impl Settings {
             request_log: None,
             operator_token: None,
             cache_memory: CACHE_MEMORY,
-            check: false,
+            check: cfg!(debug_assertions),
             clock: Arc::new(now),
         }
     }

@@ -9,7 +9,8 @@ use crate::{Dialect, Error, Snapshot, Sql, Value, sql};
 pub struct Migration {
     /// From 1, without gaps.
     pub number: i64,
-    /// What it is about, in a few words.
+    /// What it is about, in a few words. Like the text, it does not change after a release: a database that had another
+    /// migration of this number is refused.
     pub name: &'static str,
     /// Statements, separated by `;` at a line's end, with tokens where the databases differ. A text that was released
     /// does not change.
@@ -51,19 +52,24 @@ pub fn schema_version(snapshot: &mut Snapshot<'_>) -> Result<i64, Error> {
 }
 
 /// Brings the schema up to date inside the caller's transaction.
-/// A database from a newer program is refused: an older one would not keep its rules.
+/// A database from a newer program is refused: an older one would not keep its rules. So is one that had other migrations:
+/// those of this program would be left out.
 pub(crate) fn migrate(conn: &mut dyn Connection, schema: Schema) -> Result<(), Error> {
     let migrations = schema.migrations;
+    check_numbers(migrations)?;
     conn.execute(TABLE, &[])?;
-    let mut done = 0;
-    conn.query("SELECT COALESCE(MAX(number), 0) FROM sarsen_migrations", &[], &mut |row| {
-        done = crate::Row::new(row).get(0)?;
-        Ok(false)
+    let mut names: Vec<(i64, String)> = Vec::new();
+    conn.query("SELECT number, name FROM sarsen_migrations ORDER BY number", &[], &mut |row| {
+        let row = crate::Row::new(row);
+        names.push((row.get(0)?, row.get(1)?));
+        Ok(true)
     })?;
+    let done = names.last().map_or(0, |(number, _)| *number);
     let newest = migrations.last().map_or(0, |migration| migration.number);
     if done > newest {
         return Err(Error::NewerSchema { found: done, known: newest });
     }
+    check_names(migrations, &names)?;
     for migration in migrations.iter().filter(|migration| migration.number > done) {
         run(conn, migration).map_err(|error| match error {
             Error::Open(_) => error,
@@ -80,6 +86,32 @@ pub(crate) fn migrate(conn: &mut dyn Connection, schema: Schema) -> Result<(), E
     let dialect = conn.dialect();
     let tables = schema.tables.iter().flat_map(|text| statements(text, dialect));
     tables.into_iter().try_for_each(|statement| conn.execute(&statement, &[]).map(drop))
+}
+
+/// The numbers count from 1: one that is missing, double or out of order would never run, or run at another time elsewhere.
+fn check_numbers(migrations: &[Migration]) -> Result<(), Error> {
+    let mut places = (1..).zip(migrations);
+    let Some((place, wrong)) = places.find(|(place, migration)| migration.number != *place) else {
+        return Ok(());
+    };
+    Err(Error::Open(format!(
+        "the migration {:?} has the number {}, and is number {place} in the list; number them 1, 2, 3 and so on, without gaps",
+        wrong.name, wrong.number
+    )))
+}
+
+/// Another name means another migration: of another program, or of another branch that took the same number.
+fn check_names(migrations: &[Migration], done: &[(i64, String)]) -> Result<(), Error> {
+    let mut both = done.iter().filter_map(|(number, name)| {
+        let known = migrations.iter().find(|migration| migration.number == *number)?;
+        (known.name != name).then_some((known, name))
+    });
+    let Some((known, name)) = both.next() else { return Ok(()) };
+    Err(Error::Open(format!(
+        "migration {} of this database is {name:?}, and of this program {:?}: give each program a database of its own, and a \
+         new migration the next free number",
+        known.number, known.name
+    )))
 }
 
 fn run(conn: &mut dyn Connection, migration: &Migration) -> Result<(), Error> {

@@ -53,7 +53,10 @@ pub(crate) fn database(options: &Options) -> Result<&'static dyn Database, Error
 
 #[cfg(not(all(feature = "postgres", feature = "mysql")))]
 fn left_out(database: &str, feature: &str) -> Error {
-    Error::Open(format!("this program was built without {database}; build it with the feature `{feature}`"))
+    Error::Open(format!(
+        "this program was built without {database}; build it with the feature `{feature}`, which a program of your own has \
+         in Cargo.toml as a feature of `sarsen`"
+    ))
 }
 
 #[cfg(test)]

@@ -17,7 +17,17 @@ struct Window {
     by_caller: HashMap<String, usize>,
 }
 
+/// The bytes of an answer that count as one write.
+const ANSWER_BYTES: usize = 16 * 1024;
+
 impl KeyedWrites {
+    /// Counts the answer that a write has left: a longer one as several writes.
+    pub fn charge(&self, caller: &str, answer_bytes: usize) {
+        if let Some(count) = self.0.lock().by_caller.get_mut(caller) {
+            *count = count.saturating_add(answer_bytes / ANSWER_BYTES);
+        }
+    }
+
     /// Counts a write of a caller at `now_ms` (Unix milliseconds), or returns the time until the next quarter of an hour.
     pub fn admit(&self, caller: &str, most: usize, now_ms: i64) -> Result<(), Duration> {
         let mut window = self.0.lock();
@@ -56,5 +66,10 @@ mod tests {
         assert_eq!(writes.admit("ada", 3, start + minutes(5)), Err(Duration::from_secs(600)));
         assert_eq!(writes.admit("grace", 3, start + minutes(5)), Ok(()));
         assert_eq!(writes.admit("ada", 3, start + minutes(15)), Ok(()));
+        // What it leaves counts too.
+        writes.charge("ada", ANSWER_BYTES - 1);
+        assert_eq!(writes.admit("ada", 3, start + minutes(15)), Ok(()));
+        writes.charge("ada", 2 * ANSWER_BYTES);
+        assert_eq!(writes.admit("ada", 3, start + minutes(15)), Err(Duration::from_secs(900)));
     }
 }

@@ -204,8 +204,10 @@ export class Client<A extends ApiShape = AnyApi> {
     if (options.idempotencyKey !== undefined) headers['Idempotency-Key'] = options.idempotencyKey;
     if (this.#version) headers['Sarsen-Version'] = this.#version;
     const signal = options.signal ?? new AbortController().signal;
+    // As they are now: the application may change its object before the request is sent, or sent again.
+    const body: unknown = JSON.parse(JSON.stringify(args ?? {}));
     // One object for all attempts: they are of one caller.
-    const request: Request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers };
+    const request: Request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body, headers };
     let last: unknown;
     for (let attempt = 0; ; attempt += 1) {
       try {
@@ -235,7 +237,7 @@ export class Client<A extends ApiShape = AnyApi> {
     try {
       Object.assign(request, { signal: abort.signal, ...watchedBy(watchdog, this.#timing.call) });
       const response = await this.#http.send(request);
-      return (await bodyOf(response, abort.signal)) as Answer<V>;
+      return checked<V>(await bodyOf(response, abort.signal));
     } catch (error) {
       if (abort.signal.reason !== SILENT) throw error;
       throw new ConnectionError(new Error(`No answer came within ${this.#timing.call} ms.`));
@@ -288,6 +290,13 @@ export class Client<A extends ApiShape = AnyApi> {
 }
 
 /** The JSON of an answer. An answer that is cut, or a proxy's page instead of it, is no answer. */
+/** An answer of a call. A version that cannot be sent back would make all later calls fail. */
+function checked<V>(body: unknown): Answer<V> {
+  const version: unknown = (body as { version?: unknown } | null)?.version;
+  if (typeof version === 'string' && /^[\x21-\x7e]{1,128}$/.test(version)) return body as Answer<V>;
+  throw new ConnectionError(new Error('The answer is not one of a call: it has no version.'));
+}
+
 async function bodyOf(response: Response, signal: AbortSignal): Promise<unknown> {
   try {
     return await response.json();

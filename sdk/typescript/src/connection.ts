@@ -107,6 +107,8 @@ export class Connection {
   /** So many others at most are in one request. It is halved when the server refuses them. */
   #most = Infinity;
   #isPausing = false;
+  /** The server has begun to answer the present stream. */
+  #hasBegun = false;
   #syncs = false;
   #isPolling = false;
   #pollingUntil = 0;
@@ -161,13 +163,16 @@ export class Connection {
       }
       this.#isPolling = performance.now() < this.#pollingUntil;
       const started = performance.now();
+      this.#hasBegun = false;
       const end = this.#isPolling ? await this.#poll() : await this.#open();
       const lasted = performance.now() - started;
       if (!this.#isPolling) {
         if (end.why === 'silent' || (end.why === 'closed' && lasted < SHORT_MS)) shorts += 1;
         else if (end.why !== 'failed' && (end.why === 'bye' || lasted >= SHORT_MS)) shorts = 0;
       }
-      if (['polled', 'refused', 'moved'].includes(end.why) || lasted >= STEADY_MS) attempt = 0;
+      // A server that has said nothing for so long has not worked: the pauses grow.
+      const hasWorked = this.#hasBegun && lasted >= STEADY_MS;
+      if (['polled', 'refused', 'moved'].includes(end.why) || hasWorked) attempt = 0;
       if (end.why === 'again' || end.why === 'polled') continue;
       // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
       const isWelcome = end.why === 'bye' && attempt === 0 && (lasted >= STEADY_MS || this.#isPolling);
@@ -317,6 +322,8 @@ export class Connection {
   /** A request of the stream failed, or only one for the subscriptions with these keys: the others go on. */
   #failed(error: unknown, keys?: string[]): End {
     if (error instanceof TokenError) this.#subscriber.failed(tokenFailed(error.cause), keys);
+    // A token with characters that no header may have.
+    else if (error instanceof TypeError) this.#subscriber.failed(tokenFailed(error), keys);
     if (!(error instanceof ProblemError)) return { why: 'failed' };
     // A limit stays until the application does something about it.
     if (!error.isPassing || error.status === 429) this.#subscriber.failed(error, keys);
@@ -331,11 +338,12 @@ export class Connection {
       return;
     }
     if (event.event === 'hello') {
-      const { stream: id, secret } = data;
+      this.#hasBegun = true;
+      const { stream: id, secret } = data ?? {};
       if (id && secret) this.#stream = { id, secret, ended: new AbortController(), isChanging: false };
       this.#subscriber.status(this.#isPolling ? 'polling' : 'live');
       void this.#change();
-    } else if (Array.isArray(data.keys)) {
+    } else if (Array.isArray(data?.keys)) {
       // Without a digest there is nothing that the next poll could say it holds.
       const isRefused = this.#isPolling && event.event === 'error' && data.digest === undefined;
       if (isRefused) for (const key of data.keys) this.#leftOut.set(key, performance.now() + LEFT_OUT_MS);

@@ -49,6 +49,10 @@ function isAnswer(state: State): boolean {
   return state.hasValue || state.problem !== undefined;
 }
 
+function isSame(state: State, held: State): boolean {
+  return state.version === held.version && state.digest === held.digest && state.hasValue === held.hasValue;
+}
+
 export class Feed implements Source, Subscriber {
   readonly #sink: Sink;
   readonly #connection: Connection;
@@ -66,7 +70,8 @@ export class Feed implements Source, Subscriber {
     if (known) {
       // A tab may hold more than this connection, which has just begun.
       if (!isAnswer(known.state) && isAnswer(held)) known.state = held;
-      if (isAnswer(known.state)) this.#sink.state(wanted.id, known.state);
+      // What the tab shows already is no news: it would take back a problem that lasts.
+      if (isAnswer(known.state) && !isSame(known.state, held)) this.#sink.state(wanted.id, known.state);
       return;
     }
     const begin = { key: '', notBefore: undefined, asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };

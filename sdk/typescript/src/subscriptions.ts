@@ -83,7 +83,7 @@ export class Subscriptions implements Sink {
   }
 
   close(): void {
-    for (const topic of this.#topics.values()) topic.forget();
+    for (const topic of this.#topics.values()) topic.end();
     this.#topics.clear();
     this.release();
     this.status('idle');
@@ -221,7 +221,7 @@ class Topic {
   }
 
   report(error: ProblemError): void {
-    for (const listener of [...this.#listeners]) safely(() => listener.onError?.(error));
+    for (const listener of this.#present()) safely(() => listener.onError?.(error));
   }
 
   apply(layer: Layer): AppliedLayer {
@@ -243,6 +243,12 @@ class Topic {
         this.#ended();
       },
     };
+  }
+
+  /** Calls no listener any more. */
+  end(): void {
+    this.#listeners.clear();
+    this.forget();
   }
 
   /** Returns whether listeners may still show something. */
@@ -326,7 +332,12 @@ class Topic {
     this.#shown = value;
     this.#isOptimistic = isOptimistic;
     this.#hasShown = true;
-    for (const listener of [...this.#listeners]) this.#tell(listener);
+    for (const listener of this.#present()) this.#tell(listener);
+  }
+
+  /** The listeners, without those that one before them has ended meanwhile. */
+  *#present(): Generator<Listener> {
+    for (const listener of [...this.#listeners]) if (this.#listeners.has(listener)) yield listener;
   }
 
   #tell(listener: Listener): void {

@@ -24,6 +24,8 @@ type Message =
 
 /** A visible follower asks whether the leader is there so often, and takes over when it does not answer. */
 const PING_MS = 5_000;
+/** A leader that a visible tab hurries has so much time to answer. */
+const HURRY_MS = 2_000;
 /** Of the messages. Tabs with another one, from before a deployment, have a stream of their own. */
 const PROTOCOL = 2;
 
@@ -60,6 +62,8 @@ export class SharedSource implements Source {
   #rest = new AbortController();
   #closing = new AbortController();
   #heard = 0;
+  /** When the leader last said something, by the page's clock. */
+  #heardAt = -Infinity;
   #pings = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
   #release: (() => void) | undefined;
@@ -97,7 +101,17 @@ export class SharedSource implements Source {
   hurry(): void {
     this.#rest.abort();
     if (this.#feed) this.#feed.hurry();
-    else if (this.#isHere) this.#post({ kind: 'hurry', tab: this.#tab });
+    else if (this.#isHere) this.#hurryLeader();
+  }
+
+  /** A leader that does not answer is suspended, as on phones: the tab that the user looks at does not wait for it. */
+  #hurryLeader(): void {
+    const askedAt = performance.now();
+    this.#post({ kind: 'hurry', tab: this.#tab });
+    setTimeout(() => {
+      const isWaiting = !this.#feed && !this.#closing.signal.aborted && this.#wanted.size > 0;
+      if (isWaiting && this.#heardAt < askedAt && document.visibilityState === 'visible') void this.#steal();
+    }, HURRY_MS);
   }
 
   close(): void {
@@ -257,6 +271,7 @@ export class SharedSource implements Source {
     if ('tab' in message) return this.#serve(message);
     if (this.#feed) return;
     this.#heard += 1;
+    this.#heardAt = performance.now();
     if (message.kind === 'leader') this.#announce();
     else if (message.kind === 'status') this.#showStatus(message.status);
     else if (!this.#wanted.has(message.id)) return;
@@ -271,8 +286,10 @@ export class SharedSource implements Source {
     else if (message.kind === 'want') this.#add(message.tab, message.wanted, message.held);
     else if (message.kind === 'drop') this.#remove(message.tab, message.id);
     else if (message.kind === 'ask') this.#feed.ask(message.id, message.version);
-    else if (message.kind === 'hurry') this.#feed.hurry();
-    else this.#post({ kind: 'status', status: this.#status });
+    else {
+      if (message.kind === 'hurry') this.#feed.hurry();
+      this.#post({ kind: 'status', status: this.#status });
+    }
   }
 
   #deliver(id: string, state: State): void {

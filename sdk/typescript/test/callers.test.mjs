@@ -272,3 +272,13 @@ test('no token is no header, and a header that cannot be sent is no failure of t
   await assert.rejects(client.call('x', {}, { idempotencyKey: '→' }), TypeError);
   assert.equal(server.requests.length, 1);
 });
+
+test('a token that cannot be sent is an error of the queries, not an endless wait', async (t) => {
+  const server = await startServer(t);
+  let token = 'two\nlines';
+  const q = watch(newClient(t, server, { token: () => token }), 'q', {});
+  assert.equal((await q.next()).code, 'token_failed');
+  token = 'one';
+  server.onStream = (stream) => (stream.hello(), stream.value('q', 1, 1));
+  assert.equal(await q.next(), 1);
+});

@@ -61,6 +61,53 @@ test('an answer that is cut or is not JSON is no answer, and is asked for again 
   }
 });
 
+test('a call sends its arguments as they were, also when it is sent again', async (t) => {
+  const server = await startServer(t);
+  server.rpc.post = answers(1, 1);
+  server.refuse = () => (server.requests.length === 1 ? [503, { code: 'overloaded' }] : undefined);
+  const draft = { text: 'Hello' };
+  const sent = newClient(t, server).call('post', draft, { idempotencyKey: 'a' });
+  draft.text = '';
+  await sent;
+  assert.deepEqual(server.requests.map(({ body }) => body), [{ text: 'Hello' }, { text: 'Hello' }]);
+});
+
+test('an answer whose version cannot be sent back is no answer', async (t) => {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  for (const body of [null, [], { value: 1 }, { value: 1, version: 5 }, { value: 1, version: 'a\nb' }]) {
+    server.rpc.x = (_request, response) => response.end(JSON.stringify(body));
+    await assert.rejects(client.call('x', {}), ConnectionError);
+  }
+  server.rpc.x = answers(1, 1);
+  assert.equal((await client.call('x', {})).value, 1);
+  assert.equal(server.requests.at(-1).headers['sarsen-version'], undefined);
+});
+
+test('a listener that was ended is not called, whoever ended it', async (t) => {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  const calls = [];
+  let next = () => {};
+  const called = () => new Promise((resolve) => (next = resolve));
+  const ends = [1, 2, 3].map((number) =>
+    client.live('q', {}, (value) => {
+      calls.push([number, value]);
+      if (number === 1 && value === 1) ends[1]();
+      if (number === 1 && value === 2) client.close();
+      next();
+    }),
+  );
+  await server.until(() => server.streams.length === 1);
+  let heard = called();
+  server.streams[0].value('q', 1, 1);
+  await heard;
+  heard = called();
+  server.streams[0].value('q', 2, 2);
+  await heard;
+  assert.deepEqual(calls, [[1, 1], [3, 1], [1, 2]]);
+});
+
 test('a call to which no answer comes fails, and with a key it is sent again', async (t) => {
   const server = await startServer(t);
   server.rpc.add = (request, response) => {

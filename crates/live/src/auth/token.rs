@@ -162,7 +162,9 @@ impl<'a> Token<'a> {
             Some(_) => Err(malformed),
         };
         if !accept.token_type.fits(text_of("typ")?) {
-            return Err(Refused("The token is of another type."));
+            return Err(Refused(
+                "The token has another type (`typ` in its header) than this server accepts.",
+            ));
         }
         let kid = text_of("kid")?.ok_or(Refused("The token names no key (kid)."))?.to_owned();
         let algorithm = text_of("alg")?.ok_or(malformed)?.to_owned();
@@ -182,13 +184,17 @@ impl<'a> Token<'a> {
         }
         let claims = object(self.payload).ok_or(Refused("The claims of the token are not valid."))?;
         if claims.get("iss").and_then(Value::as_str) != Some(issuer) {
-            return Err(Refused("The token is of another issuer."));
+            return Err(Refused(
+                "The token is of another issuer (`iss`) than the one that this server accepts.",
+            ));
         }
         if !has_audience(claims.get("aud"), &accept.audiences) {
-            return Err(Refused("The token is for another audience."));
+            return Err(Refused("The token is for another audience (`aud`) than this server."));
         }
         if accept.token_type.foreign_claims().iter().any(|name| claims.contains_key(*name)) {
-            return Err(Refused("The token is of another type."));
+            return Err(Refused(
+                "The token is of another kind: an ID token or a logout token, for example, has claims that this server refuses.",
+            ));
         }
         if claims.contains_key("cnf") {
             return Err(Refused("The token is bound to a key of its client, so it is no bearer token."));

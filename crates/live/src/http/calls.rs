@@ -151,7 +151,11 @@ async fn write(
         false => context.store().write(mutation.name, command).await,
     };
     match (written, earlier) {
-        (Ok((text, false)), _) => {
+        (Ok((text, false)), key) => {
+            if key.is_some() {
+                let owner = Counted::of(&caller.now, address.0).name;
+                context.0.keyed_calls.charge(&owner, text.len());
+            }
             let version = context.store().acknowledged();
             Ok(answered(&text, version, version))
         }
@@ -185,7 +189,7 @@ fn admit(context: &Context, caller: &Caller, ClientAddress(address): ClientAddre
     context.0.keyed_calls.admit(&owner, most, context.now().millis()).map_err(|wait| {
         let detail = format!(
             "You have sent {most} calls with an `Idempotency-Key` in a quarter of an hour (`keyed_calls_per_caller_max`). \
-             Try again after `Retry-After`, or call without the key."
+             Try again after `Retry-After`, or call without the key. A long answer counts as one call for each 16 KiB."
         );
         Problem { retry_after: Some(wait), ..Problem::limit(detail) }
     })

@@ -1,6 +1,7 @@
 //! `/healthz`, `/readyz` and `/metrics`.
 //!
-//! The server is ready when a change comes out at the other end of the live path (`canary.rs`).
+//! The server is ready when a change comes out at the other end of the live path (`canary.rs`), and its authenticator has
+//! once been able to tell who calls.
 
 use super::canary;
 use super::explain::is_operator;
@@ -21,6 +22,10 @@ pub(super) async fn alive() -> &'static str {
 }
 
 pub(super) async fn ready(State(context): State<Context>) -> Result<&'static str, Problem> {
+    if !context.0.registry.authenticator.as_ref().is_none_or(|authenticator| authenticator.is_ready()) {
+        let detail = "The server of the sessions has not answered since the start; the log says why.";
+        return Err(Problem::unavailable(detail, Duration::from_secs(5)));
+    }
     match canary::Canary::is_well(context.clone(), canary::KNOWN).await {
         true => Ok("ok\n"),
         false => Err(Problem::unavailable("Changes do not reach live queries.", Duration::from_secs(5))),
@@ -43,6 +48,11 @@ pub(super) async fn metrics(
         "live_ready",
         "1 if a change reached a live query of the server itself in the last 30 seconds",
         is_well,
+    );
+    page.gauge(
+        "live_sessions_fresh",
+        "1 if it is known which sessions have ended; otherwise requests with a token of Sarsen are refused",
+        context.0.registry.authenticator.as_ref().is_none_or(|authenticator| authenticator.is_fresh()),
     );
     show_streams(&context, &mut page);
     show_runs(&context, &mut page);

@@ -55,7 +55,7 @@ pub(super) async fn open_with_ticket(
 ) -> Result<Response, Problem> {
     if method == Method::HEAD {
         // axum answers HEAD as GET. A stream of which the body is left out would only take a place.
-        return Ok(([(ALLOW, "GET, POST")], super::wrong_method().await).into_response());
+        return Ok(([(ALLOW, "GET, POST")], super::wrong_method()).into_response());
     }
     let query = Query::parse(query.as_deref().unwrap_or_default())?;
     let Some(ticket) = query.ticket else {

@@ -16,10 +16,11 @@ use crate::{Problem, wrong_value};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::Body as _;
 use store::Version;
 use web::body::media_type;
 use web::json_size::JsonLimits;
@@ -36,16 +37,15 @@ pub(crate) fn router(
     problem_page: Option<fn(&Problem) -> String>,
     context: Context,
 ) -> Router {
-    let has_fallback = fallback.is_some();
     let own = match fallback {
         Some(set) => set(own),
-        None => own,
+        None => own.fallback(unknown),
     };
     let own = match problem_page {
         Some(page) => own.layer(from_fn(move |request, next| with_page(page, request, next))),
         None => own,
     };
-    let all = Router::new()
+    Router::new()
         .route("/rpc/{name}", post(calls::call))
         .route("/live", post(live::open).get(live::open_with_ticket))
         .route("/live/ticket", post(tickets::make))
@@ -55,9 +55,7 @@ pub(crate) fn router(
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .merge(own);
-    let all = if has_fallback { all } else { all.fallback(unknown) };
-    all.method_not_allowed_fallback(wrong_method)
+        .merge(own)
         // `Limits::body_bytes_max` has been applied before a body comes here.
         .layer(DefaultBodyLimit::disable())
         .with_state(context)
@@ -67,7 +65,8 @@ pub(crate) fn router(
 async fn with_page(page: fn(&Problem) -> String, request: Request, next: Next) -> Response {
     let is_browser = prefers_html(request.headers());
     let mut response = next.run(request).await;
-    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    let problem = response.extensions_mut().remove::<Problem>();
+    let Some(problem) = problem.or_else(|| unexplained(&response)) else { return response };
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("accept"));
     if !is_browser {
@@ -83,7 +82,24 @@ async fn unknown() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "unknown_path", "There is nothing at this path.")
 }
 
-async fn wrong_method() -> Problem {
+/// Gives the router's answer to a wrong method, which has no body, a document. (`Router::method_not_allowed_fallback` would
+/// do so inside the layers of the app's own routes, and take them away: one for CORS must see the question of a browser.)
+pub(crate) fn explained(response: Response) -> Response {
+    let Some(problem) = unexplained(&response) else { return response };
+    let mut explained = problem.into_response();
+    let headers = response.headers().iter().filter(|(name, _)| **name != CONTENT_LENGTH);
+    explained.headers_mut().extend(headers.map(|(name, value)| (name.clone(), value.clone())));
+    explained
+}
+
+fn unexplained(response: &Response) -> Option<Problem> {
+    let is_bare = response.status() == StatusCode::METHOD_NOT_ALLOWED
+        && !response.headers().contains_key(CONTENT_TYPE)
+        && response.body().size_hint().exact() == Some(0);
+    is_bare.then(wrong_method)
+}
+
+fn wrong_method() -> Problem {
     let detail = "This path does not take this method.";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }

@@ -8,6 +8,7 @@ mod defects;
 mod limits;
 mod live;
 mod metrics;
+mod own_routes;
 mod rpc;
 mod sarsen;
 mod standing;

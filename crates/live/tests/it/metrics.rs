@@ -45,6 +45,7 @@ async fn alert_rules_and_the_manual_name_the_metrics_of_a_back_end() {
     }
     for sample in [
         "live_ready 1\n",
+        "live_sessions_fresh 1\n",
         "http_request_duration_seconds_count{route=\"/metrics\"} ",
         "live_build_info{version=\"",
     ] {

@@ -279,6 +279,7 @@ async fn a_session_that_ends_at_the_server_ends_its_streams_here() {
     let database = TestPlace::create();
     let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen).await;
     until_fresh(&sarsen, true).await;
+    assert_eq!(Client::new(running.address, "").send("GET", "/readyz", &[], "").status, 200);
     let tokens =
         [("s1", "g1"), ("s1", "g2"), ("s2", "g3"), ("s3", "g4")].map(|(s, g)| identity.token("ada", s, g));
     let mut streams = tokens.each_ref().map(|token| Client::new(running.address, token).live(own()));
@@ -546,6 +547,10 @@ async fn a_wrong_key_lets_nobody_in() {
     let answer = Client::new(running.address, &token).call("own_counters", json!({}));
     assert_eq!(answer.status, 503, "{}", answer.body);
     assert!(!wrong.is_fresh());
+    // A deploy notices, and so does who watches the page.
+    let operator = Client::new(running.address, "");
+    assert_eq!(operator.send("GET", "/readyz", &[], "").status, 503);
+    assert!(operator.send("GET", "/metrics", &[], "").body.contains("live_sessions_fresh 0\n"));
     for (url, key) in [("http://id.example.com", KEY), (&*identity.url, ""), (&*identity.url, "a b")] {
         Sarsen::new(url, "acme/sketch", key).err().expect(url);
     }

@@ -42,7 +42,12 @@ impl FileLock {
 
     fn take(database: &Path, creates: bool) -> Result<FileLock, Error> {
         let path = super::beside(database, "-lock");
-        let failed = |error: std::io::Error| Error::Open(format!("cannot open {}: {error}", path.display()));
+        let failed = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound => {
+                Error::Open(format!("the folder of {} does not exist; create it first", database.display()))
+            }
+            _ => Error::Open(format!("cannot open {}: {error}", path.display())),
+        };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut lock = options.open(&path).map_err(failed)?;

@@ -132,10 +132,24 @@ impl Database for Sqlite {
     }
 }
 
-/// `sqlite:PATH` → `PATH`.
+/// `sqlite:PATH` → `PATH`. Forms that other libraries read in another way are refused: they would be files of strange names.
 fn path_of(url: &str) -> Result<PathBuf, Error> {
-    let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty());
-    path.map(|path| real_path(Path::new(path))).ok_or_else(|| Error::Open("expected sqlite:PATH".to_owned()))
+    let path = url.strip_prefix("sqlite:").unwrap_or_default();
+    let expected = "expected sqlite:PATH, such as sqlite:board.db or sqlite:/var/lib/board/board.db";
+    let problem = match path {
+        "" => expected.to_owned(),
+        _ if path.contains(":memory:") => {
+            format!(
+                "a database in memory is not supported, because an answer says that it is on disk; {expected}"
+            )
+        }
+        _ if path.contains('?') => format!("parameters after `?` are not supported; {expected}"),
+        _ if path.starts_with("//") && !path.starts_with("///") => {
+            format!("the path begins with `//`; {expected}")
+        }
+        _ => return Ok(real_path(Path::new(path))),
+    };
+    Err(Error::Open(problem))
 }
 
 /// The file that a path names in the end, if the path is a symbolic link: SQLite keeps its log beside that one, and so is

@@ -3,11 +3,12 @@
 use crate::support::Database;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Error, Options, Store};
+use store::{Error, Migration, Options, Store};
 
 on_each_database!(
     overload_is_refused_at_once_and_what_was_accepted_is_done_in_time,
     a_schema_from_a_newer_program_is_refused,
+    migrations_that_would_be_left_out_are_refused,
 );
 
 async fn overload_is_refused_at_once_and_what_was_accepted_is_done_in_time(database: Database) {
@@ -63,4 +64,23 @@ async fn a_schema_from_a_newer_program_is_refused(database: Database) {
     let Err(refused) = Store::open(Options { migrations: &[], ..test.options() }) else { panic!("opened") };
     assert!(matches!(refused, Error::NewerSchema { found: 1, known: 0 }), "{refused:?}");
     assert!(refused.to_string().contains("start the newer program"), "{refused}");
+}
+
+async fn migrations_that_would_be_left_out_are_refused(database: Database) {
+    const fn migration(number: i64, name: &'static str) -> Migration {
+        Migration { number, name, text: "" }
+    }
+    static GAP: &[Migration] = &[migration(1, "notes"), migration(3, "topics")];
+    static DOUBLE: &[Migration] = &[migration(1, "notes"), migration(1, "topics")];
+    static OTHER: &[Migration] = &[migration(1, "boards"), migration(2, "topics")];
+    let test = database.open();
+    test.store.close();
+    for (migrations, said) in [
+        (GAP, r#""topics" has the number 3, and is number 2 in the list"#),
+        (DOUBLE, r#""topics" has the number 1, and is number 2 in the list"#),
+        (OTHER, r#"migration 1 of this database is "notes", and of this program "boards""#),
+    ] {
+        let Err(refused) = Store::open(Options { migrations, ..test.options() }) else { panic!("opened") };
+        assert!(refused.to_string().contains(said), "{refused}");
+    }
 }

@@ -315,3 +315,20 @@ async fn a_file_that_was_moved_away_is_not_made_anew() {
     assert!(!file.exists());
     store.close();
 }
+
+/// Forms that other libraries know, and that would be files with strange names.
+#[test]
+fn an_address_that_is_no_path_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = format!("sqlite:{}/missing/board.db", folder.path().display());
+    for (url, said) in [
+        ("sqlite::memory:", "a database in memory is not supported"),
+        ("sqlite://:memory:", "a database in memory is not supported"),
+        ("sqlite:board.db?mode=rwc", "parameters after `?` are not supported; expected sqlite:PATH"),
+        ("sqlite://board.db", "the path begins with `//`; expected sqlite:PATH"),
+        (&missing, "missing/board.db does not exist; create it first"),
+    ] {
+        let Err(refused) = Store::open(Options::new(url, MIGRATIONS)) else { panic!("opened {url}") };
+        assert!(refused.to_string().contains(said), "{refused}");
+    }
+}

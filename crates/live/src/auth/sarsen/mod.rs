@@ -187,6 +187,15 @@ impl Authenticate for Sarsen {
         }))
     }
 
+    /// Not again after an interruption: all instances would leave at once.
+    fn is_ready(&self) -> bool {
+        self.when_stale == WhenStale::Accept || self.shared.heard_at.lock().is_some()
+    }
+
+    fn is_fresh(&self) -> bool {
+        Sarsen::is_fresh(self)
+    }
+
     fn follow(&self, context: &Context) -> Option<Following> {
         Some(Box::pin(follow::run(self.clone(), context.clone())))
     }

@@ -343,9 +343,9 @@ async fn one_kind_of_token_is_not_taken_for_another() {
     jwt.assert_accepted(&jwt.header_with(&jwt.ec, "typ", json!("JWT"))).await;
     jwt.assert_refused(&jwt.header_with(&jwt.ec, "typ", json!("at+jwt")), other).await;
     for claim in ["nonce", "at_hash", "c_hash", "events"] {
-        jwt.assert_refused(&untyped(&jwt, claim), other).await;
+        jwt.assert_refused(&untyped(&jwt, claim), "another kind").await;
     }
     let id = World::accepting(|accept| accept.token_type(TokenType::IdToken)).await;
     id.assert_accepted(&untyped(&id, "nonce")).await;
-    id.assert_refused(&untyped(&id, "events"), other).await;
+    id.assert_refused(&untyped(&id, "events"), "another kind").await;
 }

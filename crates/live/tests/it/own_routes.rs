@@ -1,0 +1,76 @@
+//! Plain routes of an app: layers around them, and what answers where there is none.
+
+use crate::app::{app, start};
+use crate::client::Client;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
+use live::Context;
+use store::testing::TestPlace;
+use tower_http::cors::{Any, CorsLayer};
+
+/// What the documentation says of own routes and CORS, with the layer that it names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_of_own_routes_hears_the_question_of_a_browser() {
+    let cors = CorsLayer::new().allow_origin(Any).allow_headers(Any).allow_methods(Any);
+    let routes = Router::new().route("/notes", post(|| async { "saved" })).layer(cors);
+    let database = TestPlace::create();
+    let settings = live::Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    let running = live::serve(app().routes(routes), settings).await.expect("the app is served");
+    let page = Client::new(running.address, "");
+    let asks = [("origin", "https://board.test"), ("access-control-request-method", "POST")];
+    let preflight = page.send("OPTIONS", "/notes", &asks, "");
+    assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (200, Some("*")));
+    let saved = page.send("POST", "/notes", &asks[..1], "{}");
+    assert_eq!((saved.status, saved.header("access-control-allow-origin")), (200, Some("*")));
+    // A wrong method has the document, and what the layer adds.
+    let wrong = page.send("GET", "/notes", &asks[..1], "");
+    assert_eq!((wrong.status, wrong.header("allow")), (405, Some("post")));
+    assert_eq!(wrong.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(wrong.json()["code"], "method_not_allowed");
+    assert_eq!(page.send("GET", "/rpc/add", &[], "").json()["code"], "method_not_allowed");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_gets_the_apps_page_of_a_problem_at_any_path_of_its_own() {
+    let routes = Router::new().route("/notes", post(|| async { "saved" }));
+    let app = app().routes(routes).problem_page(|problem| format!("<h1>{}</h1>", problem.detail));
+    let database = TestPlace::create();
+    let settings = live::Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    let running = live::serve(app, settings).await.expect("the app is served");
+    let client = Client::new(running.address, "");
+    for (path, status, text) in [
+        ("/nothing", 404, "<h1>There is nothing at this path.</h1>"),
+        ("/notes", 405, "<h1>This path does not take this method.</h1>"),
+    ] {
+        let page = client.send("GET", path, &[("accept", "text/html")], "");
+        assert_eq!((page.status, &*page.body), (status, text), "{path}");
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        let document = client.send("GET", path, &[], "");
+        assert_eq!((document.status, document.json()["status"].as_u64()), (status, Some(status.into())));
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_answers_paths_that_have_no_route() {
+    async fn page(State(_): State<Context>) -> &'static str {
+        "the page"
+    }
+    let database = TestPlace::create();
+    let settings = live::Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    let app = app().fallback(page).problem_page(|problem| problem.detail.clone());
+    let running = live::serve(app, settings).await.expect("the app is served");
+    let nobody = Client::new(running.address, "");
+    for path in ["/", "/boards/7", "/live/boards/7"] {
+        assert_eq!(&*nobody.send("GET", path, &[], "").body, "the page", "{path}");
+    }
+    assert_eq!(nobody.send("GET", "/healthz", &[], "").status, 200);
+    assert_eq!(nobody.send("POST", "/rpc/nothing", &[], "{}").json()["code"], "unknown_name");
+    running.stop().await;
+    let server = start().await;
+    let nobody = Client::new(server.running.address, "");
+    assert_eq!(nobody.send("GET", "/boards/7", &[], "").json()["code"], "unknown_path");
+    server.running.stop().await;
+}
