@@ -65,9 +65,9 @@ struct Turn {
 }
 
 impl Turn {
-    /// Whether another instance may begin the turn. A database that is not shared has no other.
+    /// Whether another instance may begin the turn.
     fn may_be_lost(&self, context: &Context) -> bool {
-        context.store().is_shared() && context.now() + SKEW_MAX >= self.until
+        context.now() + SKEW_MAX >= self.until
     }
 
     /// Moves the turn to another time. False if another instance has it.
@@ -146,9 +146,9 @@ async fn work(context: &Context, every: &Every, mut turn: Turn, stopped: &watch:
         tracing::warn!(work = name, code = %problem.code, why = %problem.words(), "repeated work failed and is repeated earlier");
         next = next.min(context.now() + PAUSE_AFTER_ERROR);
     }
-    // A full server must not have done work done again.
+    // A full server must not have done work done again. A database that is not shared has no other instance to lose it to.
     while let Err(error) = turn.move_to(context, name, next).await {
-        if turn.may_be_lost(context) || *stopped.borrow() {
+        if context.store().is_shared() && turn.may_be_lost(context) || *stopped.borrow() {
             tracing::warn!(%error, work = name, "a turn of repeated work is done but could not be marked, so it is repeated");
             return;
         }

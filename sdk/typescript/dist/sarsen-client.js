@@ -516,6 +516,8 @@ class Connection {
     /** So many others at most are in one request. It is halved when the server refuses them. */
     #most = Infinity;
     #isPausing = false;
+    /** The server has begun to answer the present stream. */
+    #hasBegun = false;
     #syncs = false;
     #isPolling = false;
     #pollingUntil = 0;
@@ -574,6 +576,7 @@ class Connection {
             }
             this.#isPolling = performance.now() < this.#pollingUntil;
             const started = performance.now();
+            this.#hasBegun = false;
             const end = this.#isPolling ? await this.#poll() : await this.#open();
             const lasted = performance.now() - started;
             if (!this.#isPolling) {
@@ -582,7 +585,9 @@ class Connection {
                 else if (end.why !== 'failed' && (end.why === 'bye' || lasted >= SHORT_MS))
                     shorts = 0;
             }
-            if (['polled', 'refused', 'moved'].includes(end.why) || lasted >= STEADY_MS)
+            // A server that has said nothing for so long has not worked: the pauses grow.
+            const hasWorked = this.#hasBegun && lasted >= STEADY_MS;
+            if (['polled', 'refused', 'moved'].includes(end.why) || hasWorked)
                 attempt = 0;
             if (end.why === 'again' || end.why === 'polled')
                 continue;
@@ -753,6 +758,9 @@ class Connection {
     #failed(error, keys) {
         if (error instanceof TokenError)
             this.#subscriber.failed(tokenFailed(error.cause), keys);
+        // A token with characters that no header may have.
+        else if (error instanceof TypeError)
+            this.#subscriber.failed(tokenFailed(error), keys);
         if (!(error instanceof ProblemError))
             return { why: 'failed' };
         // A limit stays until the application does something about it.
@@ -769,13 +777,14 @@ class Connection {
             return;
         }
         if (event.event === 'hello') {
-            const { stream: id, secret } = data;
+            this.#hasBegun = true;
+            const { stream: id, secret } = data ?? {};
             if (id && secret)
                 this.#stream = { id, secret, ended: new AbortController(), isChanging: false };
             this.#subscriber.status(this.#isPolling ? 'polling' : 'live');
             void this.#change();
         }
-        else if (Array.isArray(data.keys)) {
+        else if (Array.isArray(data?.keys)) {
             // Without a digest there is nothing that the next poll could say it holds.
             const isRefused = this.#isPolling && event.event === 'error' && data.digest === undefined;
             if (isRefused)
@@ -1025,6 +1034,9 @@ function keyOf(row, field) {
 function isAnswer(state) {
     return state.hasValue || state.problem !== undefined;
 }
+function isSame(state, held) {
+    return state.version === held.version && state.digest === held.digest && state.hasValue === held.hasValue;
+}
 class Feed {
     #sink;
     #connection;
@@ -1041,7 +1053,8 @@ class Feed {
             // A tab may hold more than this connection, which has just begun.
             if (!isAnswer(known.state) && isAnswer(held))
                 known.state = held;
-            if (isAnswer(known.state))
+            // What the tab shows already is no news: it would take back a problem that lasts.
+            if (isAnswer(known.state) && !isSame(known.state, held))
                 this.#sink.state(wanted.id, known.state);
             return;
         }
@@ -1217,7 +1230,7 @@ class Subscriptions {
     }
     close() {
         for (const topic of this.#topics.values())
-            topic.forget();
+            topic.end();
         this.#topics.clear();
         this.release();
         this.status('idle');
@@ -1345,7 +1358,7 @@ class Topic {
         this.report(error);
     }
     report(error) {
-        for (const listener of [...this.#listeners])
+        for (const listener of this.#present())
             safely(() => listener.onError?.(error));
     }
     apply(layer) {
@@ -1368,6 +1381,11 @@ class Topic {
                 this.#ended();
             },
         };
+    }
+    /** Calls no listener any more. */
+    end() {
+        this.#listeners.clear();
+        this.forget();
     }
     /** Returns whether listeners may still show something. */
     forget() {
@@ -1452,8 +1470,14 @@ class Topic {
         this.#shown = value;
         this.#isOptimistic = isOptimistic;
         this.#hasShown = true;
-        for (const listener of [...this.#listeners])
+        for (const listener of this.#present())
             this.#tell(listener);
+    }
+    /** The listeners, without those that one before them has ended meanwhile. */
+    *#present() {
+        for (const listener of [...this.#listeners])
+            if (this.#listeners.has(listener))
+                yield listener;
     }
     #tell(listener) {
         const info = { version: this.#base.version, optimistic: this.#isOptimistic };
@@ -1480,6 +1504,8 @@ function safely(run) {
 // try in turn, with pauses that double, and each reports its own problem when it has tried twice.
 /** A visible follower asks whether the leader is there so often, and takes over when it does not answer. */
 const PING_MS = 5_000;
+/** A leader that a visible tab hurries has so much time to answer. */
+const HURRY_MS = 2_000;
 /** Of the messages. Tabs with another one, from before a deployment, have a stream of their own. */
 const PROTOCOL = 2;
 /** Whether this is a browser's tab that can share. Locks exist in secure contexts only. */
@@ -1509,6 +1535,8 @@ class SharedSource {
     #rest = new AbortController();
     #closing = new AbortController();
     #heard = 0;
+    /** When the leader last said something, by the page's clock. */
+    #heardAt = -Infinity;
     #pings = 0;
     #timer;
     #release;
@@ -1549,7 +1577,17 @@ class SharedSource {
         if (this.#feed)
             this.#feed.hurry();
         else if (this.#isHere)
-            this.#post({ kind: 'hurry', tab: this.#tab });
+            this.#hurryLeader();
+    }
+    /** A leader that does not answer is suspended, as on phones: the tab that the user looks at does not wait for it. */
+    #hurryLeader() {
+        const askedAt = performance.now();
+        this.#post({ kind: 'hurry', tab: this.#tab });
+        setTimeout(() => {
+            const isWaiting = !this.#feed && !this.#closing.signal.aborted && this.#wanted.size > 0;
+            if (isWaiting && this.#heardAt < askedAt && document.visibilityState === 'visible')
+                void this.#steal();
+        }, HURRY_MS);
     }
     close() {
         if (this.#closing.signal.aborted)
@@ -1716,6 +1754,7 @@ class SharedSource {
         if (this.#feed)
             return;
         this.#heard += 1;
+        this.#heardAt = performance.now();
         if (message.kind === 'leader')
             this.#announce();
         else if (message.kind === 'status')
@@ -1739,10 +1778,11 @@ class SharedSource {
             this.#remove(message.tab, message.id);
         else if (message.kind === 'ask')
             this.#feed.ask(message.id, message.version);
-        else if (message.kind === 'hurry')
-            this.#feed.hurry();
-        else
+        else {
+            if (message.kind === 'hurry')
+                this.#feed.hurry();
             this.#post({ kind: 'status', status: this.#status });
+        }
     }
     #deliver(id, state) {
         const held = this.#wanted.get(id);
@@ -1935,8 +1975,10 @@ class Client {
         if (this.#version)
             headers['Sarsen-Version'] = this.#version;
         const signal = options.signal ?? new AbortController().signal;
+        // As they are now: the application may change its object before the request is sent, or sent again.
+        const body = JSON.parse(JSON.stringify(args ?? {}));
         // One object for all attempts: they are of one caller.
-        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers };
+        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body, headers };
         let last;
         for (let attempt = 0;; attempt += 1) {
             try {
@@ -1973,7 +2015,7 @@ class Client {
         try {
             Object.assign(request, { signal: abort.signal, ...watchedBy(watchdog, this.#timing.call) });
             const response = await this.#http.send(request);
-            return (await bodyOf(response, abort.signal));
+            return checked(await bodyOf(response, abort.signal));
         }
         catch (error) {
             if (abort.signal.reason !== SILENT)
@@ -2030,6 +2072,13 @@ class Client {
     }
 }
 /** The JSON of an answer. An answer that is cut, or a proxy's page instead of it, is no answer. */
+/** An answer of a call. A version that cannot be sent back would make all later calls fail. */
+function checked(body) {
+    const version = body?.version;
+    if (typeof version === 'string' && /^[\x21-\x7e]{1,128}$/.test(version))
+        return body;
+    throw new ConnectionError(new Error('The answer is not one of a call: it has no version.'));
+}
 async function bodyOf(response, signal) {
     try {
         return await response.json();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use store::testing::{Kind, TestPlace, kind};
-use store::{Sql, Time, Tx, sql};
-use tokio::sync::mpsc;
+use store::{Sql, Time, Tx, args, sql};
+use tokio::sync::{Notify, mpsc};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -180,16 +180,62 @@ async fn a_turn_that_cannot_be_kept_ends_when_another_instance_may_begin_it() {
     });
     let running = serve(&database, &clock, app).await;
     turn(&mut began).await;
-    let refuse = move |tx: &mut Tx<'_>| {
-        static REFUSE: Sql =
-            sql("CREATE TRIGGER refuse BEFORE UPDATE ON live_schedules BEGIN SELECT RAISE(ABORT, 'no'); END");
-        tx.exec(&REFUSE, &[])
-    };
-    running.context.store().write::<_, store::Error, _>("test", refuse).await.expect("a trigger");
+    run(&running, &REFUSE).await;
     clock.advance(Duration::from_secs(50));
     // The turn is renewed 20 s after its begin.
     tokio::time::timeout(2 * PATIENCE, ended.recv()).await.expect("it ends");
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_is_done_is_marked_as_done_when_the_database_accepts_that_again() {
+    if kind() != Kind::Sqlite {
+        return;
+    }
+    let (database, clock) = (TestPlace::create(), Clock::new());
+    let finish = Arc::new(Notify::new());
+    let (app, mut began) = repeating({
+        let finish = finish.clone();
+        move |_| {
+            let finish = finish.clone();
+            async move {
+                finish.notified().await;
+                Ok(())
+            }
+        }
+    });
+    let running = serve(&database, &clock, app).await;
+    let store = running.context.store().clone();
+    turn(&mut began).await;
+    run(&running, &REFUSE).await;
+    let failed = store.stats().failed;
+    finish.notify_one();
+    while store.stats().failed < failed + 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    run(&running, &ACCEPT).await;
+    let done = Time::from_millis(clock.0.load(SeqCst)) + HOUR;
+    let is_marked = async {
+        loop {
+            let next = store.read(|snapshot| snapshot.one(&NEXT, args![], |row| row.get::<Time>(0)));
+            match next.await.map_err(|error: store::Error| error).expect("a row") {
+                Some(next) if next >= done => return,
+                _ => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, is_marked).await.expect("it is marked, and not done again");
+    running.stop().await;
+}
+
+static NEXT: Sql = sql("SELECT next_ms FROM live_schedules WHERE name = 'work'");
+static REFUSE: Sql =
+    sql("CREATE TRIGGER refuse BEFORE UPDATE ON live_schedules BEGIN SELECT RAISE(ABORT, 'no'); END");
+static ACCEPT: Sql = sql("DROP TRIGGER refuse");
+
+async fn run(running: &live::Running, statement: &'static Sql) {
+    let command = move |tx: &mut Tx<'_>| tx.exec(statement, &[]);
+    running.context.store().write::<_, store::Error, _>("test", command).await.expect("it is done");
 }
 
 #[tokio::test(flavor = "multi_thread")]
