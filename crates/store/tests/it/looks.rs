@@ -61,5 +61,5 @@ async fn a_file_is_made_for_its_owner_only() {
     let mut options = test.options();
     options.url = format!("sqlite:{}", test.path().with_file_name("missing").join("new.db").display());
     let Err(Error::Open(refused)) = Store::open(options) else { panic!("there is no such folder") };
-    assert!(refused.contains("No such file or directory"), "{refused}");
+    assert!(refused.contains("missing/new.db does not exist; create it first"), "{refused}");
 }
