@@ -13,13 +13,13 @@ use crate::group::{Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
 use crate::http::canary::WrittenAt;
 use crate::members::Members;
 use crate::planted::{Bug, is_planted};
+use crate::run_queue::{Delayed, Kind, Queue, Ready};
 use crate::stream::Stream;
-use crate::turns::{Line, Turns};
 use crate::{Limits, Problem, Query as _};
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -27,8 +27,6 @@ use store::{Answer, Key, Position, Read, Snapshot, Store, Version};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use web::log_interval::LogInterval;
 
-/// Short queries that share a snapshot.
-const BATCH_MAX: usize = 16;
 /// The longest distance between two runs of a group.
 const DISTANCE_MAX: Duration = Duration::from_millis(50);
 /// While groups wait less than this for their run, runs keep no distance.
@@ -64,128 +62,6 @@ pub(crate) struct Engine {
     keyless: Mutex<HashSet<&'static str>>,
     /// How long groups wait for their run, smoothed, in microseconds.
     wait_us: AtomicU64,
-}
-
-#[derive(Default)]
-struct Queue {
-    /// Short queries, which share snapshots.
-    points: Turns<Arc<Group>>,
-    /// Short queries that have failed, or one of those beside them, which run alone: one that fails again takes no other with it.
-    retries: Turns<Arc<Group>>,
-    /// All other queries.
-    others: Turns<Arc<Group>>,
-    /// What was taken last.
-    last: Kind,
-    /// Others that run now. They may be slow, so they leave most places to short ones.
-    others_running: usize,
-    others_max: usize,
-    delayed: BinaryHeap<Reverse<Delayed>>,
-    numbers: u64,
-    closed: bool,
-}
-
-/// The kinds of work take turns, in this order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
-    #[default]
-    Points,
-    Retries,
-    Others,
-}
-
-struct Delayed {
-    due: Instant,
-    number: u64,
-    ready: Ready,
-}
-
-/// A group that waits for its run.
-struct Ready {
-    group: Arc<Group>,
-    line: Line,
-    kind: Kind,
-}
-
-impl Ready {
-    fn new(group: &Arc<Group>, state: &GroupState) -> Ready {
-        let kind = match (group.is_point, state.failures) {
-            (true, 0) => Kind::Points,
-            (true, _) => Kind::Retries,
-            (false, _) => Kind::Others,
-        };
-        let line = state.payers.line().unwrap_or_else(|| Line(Arc::as_ptr(group).addr()));
-        Ready { group: group.clone(), line, kind }
-    }
-}
-
-impl Queue {
-    fn push(&mut self, ready: Ready) {
-        let turns = match ready.kind {
-            Kind::Points => &mut self.points,
-            Kind::Retries => &mut self.retries,
-            Kind::Others => &mut self.others,
-        };
-        turns.push(ready.line, ready.group);
-    }
-
-    /// Lets delayed groups run that are due. Returns when the next one is.
-    fn release(&mut self, now: Instant) -> Option<Instant> {
-        while self.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now) {
-            if let Some(Reverse(delayed)) = self.delayed.pop() {
-                self.push(delayed.ready);
-            }
-        }
-        self.delayed.peek().map(|Reverse(delayed)| delayed.due)
-    }
-
-    /// Whether work of this kind waits and may run now.
-    fn has(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Points => !self.points.is_empty(),
-            Kind::Retries => !self.retries.is_empty(),
-            Kind::Others => !self.others.is_empty() && self.others_running < self.others_max,
-        }
-    }
-
-    fn has_work(&self) -> bool {
-        [Kind::Points, Kind::Retries, Kind::Others].into_iter().any(|kind| self.has(kind))
-    }
-
-    /// What runs next, in one snapshot.
-    fn take(&mut self) -> (Kind, Vec<Arc<Group>>) {
-        let turns = match self.last {
-            Kind::Points => [Kind::Retries, Kind::Others, Kind::Points],
-            Kind::Retries => [Kind::Others, Kind::Points, Kind::Retries],
-            Kind::Others => [Kind::Points, Kind::Retries, Kind::Others],
-        };
-        self.last = turns.into_iter().find(|kind| self.has(*kind)).unwrap_or_default();
-        let groups = match self.last {
-            Kind::Points => std::iter::from_fn(|| self.points.take()).take(BATCH_MAX).collect(),
-            Kind::Retries => self.retries.take().into_iter().collect(),
-            Kind::Others => {
-                self.others_running += 1;
-                self.others.take().into_iter().collect()
-            }
-        };
-        (self.last, groups)
-    }
-}
-
-impl PartialEq for Delayed {
-    fn eq(&self, other: &Delayed) -> bool {
-        (self.due, self.number) == (other.due, other.number)
-    }
-}
-impl Eq for Delayed {}
-impl PartialOrd for Delayed {
-    fn partial_cmp(&self, other: &Delayed) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Delayed {
-    fn cmp(&self, other: &Delayed) -> Ordering {
-        (self.due, self.number).cmp(&(other.due, other.number))
-    }
 }
 
 /// Whose limit another answer would exceed.
@@ -237,7 +113,7 @@ impl Engine {
             permits: Arc::new(Semaphore::new(limits.runs_max)),
             failures: LogInterval::second(),
             keyless: Mutex::default(),
-            queue: Mutex::new(Queue { others_max, ..Queue::default() }),
+            queue: Mutex::new(Queue::new(others_max)),
             limits,
             metrics: Metrics::default(),
             groups: Mutex::default(),
@@ -252,13 +128,7 @@ impl Engine {
 
     /// Runs nothing any more.
     pub(crate) fn stop(&self) {
-        let mut queue = self.queue.lock();
-        queue.closed = true;
-        queue.points.clear();
-        queue.retries.clear();
-        queue.others.clear();
-        queue.delayed.clear();
-        drop(queue);
+        self.queue.lock().close();
         self.groups.lock().clear();
         self.work.notify_one();
     }
@@ -667,43 +537,5 @@ impl Engine {
     /// Whether every change that a frame shows has been published in this process.
     pub(crate) fn has_published(&self, frame: &Frame) -> bool {
         self.store.has_published(frame.version, frame.taken)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn group(is_point: bool) -> Arc<Group> {
-        let key = GroupKey { query: "", args: "".into(), claims: "".into() };
-        let work = Work::Standing(Box::new(|_| Ok(None)));
-        Arc::new(Group::new(key, is_point, work, &Arc::default()))
-    }
-
-    #[test]
-    fn slow_queries_leave_places_to_short_ones() {
-        let mut queue = Queue { others_max: 2, ..Queue::default() };
-        let push = |queue: &mut Queue, is_point, failures| {
-            let group = group(is_point);
-            group.state.lock().failures = failures;
-            let ready = Ready::new(&group, &group.state.lock());
-            queue.push(ready);
-        };
-        let runs = |queue: &mut Queue| {
-            queue.has_work().then(|| {
-                let (kind, groups) = queue.take();
-                (kind, groups.len())
-            })
-        };
-        (0..5).for_each(|_| push(&mut queue, false, 0));
-        let all: Vec<_> = std::iter::from_fn(|| runs(&mut queue)).collect();
-        assert_eq!(all, [(Kind::Others, 1), (Kind::Others, 1)]);
-        (0..20).for_each(|_| push(&mut queue, true, 0));
-        (0..2).for_each(|_| push(&mut queue, true, 1));
-        let all: Vec<_> = std::iter::from_fn(|| runs(&mut queue)).collect();
-        let (points, rest) = ((Kind::Points, BATCH_MAX), (Kind::Points, 20 - BATCH_MAX));
-        assert_eq!(all, [points, (Kind::Retries, 1), rest, (Kind::Retries, 1)]);
-        queue.others_running -= 1;
-        assert_eq!(runs(&mut queue), Some((Kind::Others, 1)));
     }
 }

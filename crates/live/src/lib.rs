@@ -62,7 +62,7 @@
 //!
 //! # Layout
 //! - `app.rs`: what an app consists of. `query.rs`, `caller.rs`: queries, mutations and whom they serve. `problem.rs`.
-//! - `engine.rs`, `turns.rs`, `group.rs`, `members.rs`, `stream/`, `frame.rs`: live queries, from a change to the bytes on
+//! - `engine.rs`, `run_queue.rs`, `turns.rs`, `group.rs`, `members.rs`, `stream/`, `frame.rs`: live queries, from a change to the bytes on
 //!   the wire.
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
 //!   `program.rs`: its arguments. `extract.rs`: for plain routes.
@@ -90,6 +90,7 @@ mod problem;
 mod program;
 mod query;
 mod repeated;
+mod run_queue;
 mod serve;
 mod stream;
 mod tasks;

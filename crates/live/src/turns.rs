@@ -46,10 +46,6 @@ impl<T> Turns<T> {
     pub(crate) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Turns::default();
-    }
 }
 
 #[cfg(test)]
