@@ -107,6 +107,11 @@ async fn a_request_is_changed_and_deleted() {
     for body in wrong {
         assert_eq!(app.json("PATCH", &path, &body).await.problem().0, 400, "{body}");
     }
+    // Nothing to change, for example because of the media type that `fetch` sends by itself.
+    for (kind, body) in [("text/plain;charset=UTF-8", r#"{"ip":"::1"}"#), ("application/json", "{}")] {
+        let nothing = app.send("PATCH", &path, &[("content-type", kind)], body).await;
+        assert_eq!(nothing.problem(), (400, "invalid_arguments".to_owned()), "{kind}");
+    }
     let as_form = app.send("PATCH", &path, &[FORM], r#"{"ip":"::1"}"#).await;
     assert!(as_form.status == 400 && as_form.body.contains("application/json"), "{as_form:?}");
     assert_eq!(app.get(&path).await.json(), row);

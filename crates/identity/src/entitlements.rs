@@ -65,6 +65,11 @@ pub struct Entitlement {
 }
 
 impl Entitlement {
+    /// The same without what the plan gives, which may be long: for those who read that from the plan.
+    pub(crate) fn without_terms(self) -> Result<Entitlement> {
+        Ok(Entitlement { features: Json::parse("[]")?, limits: Json::parse("{}")?, ..self })
+    }
+
     /// The features of the plan.
     pub fn feature_names(&self) -> Result<Vec<String>> {
         serde_json::from_str(self.features.raw().get())

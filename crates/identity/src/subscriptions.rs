@@ -330,6 +330,8 @@ fn is_live(status: Status, access_until: Option<Time>, now: Time) -> bool {
 /// Deletes a subscription with its seats. Its entitlements end immediately.
 pub fn delete(tx: &mut Tx<'_>, subscription: &Subscription, actor: &Actor) -> Result<()> {
     tx.lock(&customers::LOCK, (&subscription.customer).into())?;
+    // Again under the lock: its plan may have changed since, and the services of that one must hear of the end.
+    let subscription = &get(tx.snapshot(), &subscription.organization, &subscription.id)?;
     let seated: Vec<UserId> = tx.all(&SEATED, args![&subscription.id], |row| row.get(0))?;
     if !seated.is_empty() {
         tx.exec(&DELETE_SEATS, args![&subscription.id])?;

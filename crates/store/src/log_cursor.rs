@@ -150,14 +150,15 @@ impl Snapshot<'_> {
         let mut before = i64::MAX;
         loop {
             let found = self.all(&BEFORE, args![log.name, before, SLICE], read)?;
-            let (count, mut is_over) = (found.len(), false);
+            let (count, mut is_over) = (found.len(), true);
             for entry in found {
                 before = entry.number;
-                is_over |= entry.at < since;
                 if entry.at >= since {
+                    is_over = false;
                     visit(entry);
                 }
             }
+            // One that is older may lie among newer ones: its command had its time from a job that took long.
             if is_over || count < SLICE as usize {
                 return Ok(());
             }

@@ -51,9 +51,12 @@ function draw(number, counters) {
 function newRow() {
   const row = document.createElement('li');
   const button = document.createElement('button');
+  const value = document.createElement('output');
+  // A screen reader would read each change of each counter aloud.
+  value.setAttribute('aria-live', 'off');
   button.textContent = '+1';
   button.addEventListener('click', () => increment(Number(row.dataset.id)));
-  row.append(document.createElement('span'), document.createElement('output'), button);
+  row.append(document.createElement('span'), value, button);
   return row;
 }
 
@@ -129,8 +132,15 @@ onSubmit('register', async (name) => {
 });
 onSubmit('create', async (name) => {
   await client.call('create_counter', { name }, { idempotencyKey: crypto.randomUUID?.() });
+  // It is the last one, and may be on a page that is not shown.
+  at('created').textContent = at('more').hidden ? '' : `${name} is created. It is at the end: show more.`;
 });
-at('more').addEventListener('click', () => showPage(shown.at(-1)?.at(-1)?.id ?? 0));
+at('more').addEventListener('click', () => {
+  // A second click before the answer would show the same page twice.
+  at('more').hidden = true;
+  at('created').textContent = '';
+  showPage(shown.at(-1)?.at(-1)?.id ?? 0);
+});
 at('leave').addEventListener('click', signOut);
 // A sign-in or sign-out in another tab.
 addEventListener('storage', () => {

@@ -112,8 +112,9 @@ pub async fn seed(settings: &Settings, count: i64) -> Result<(), Problem> {
     let (store, now) = (Store::open(Options::new(&settings.database, MIGRATIONS))?, (settings.clock)());
     let new = Exam { title: "Load test".to_owned(), questions: 40 };
     let exam = store.write("seed.exam", move |tx| exams::create(tx, &new)).await?;
-    for done in (0..count).step_by(500) {
-        let rows = (count - done).min(500);
+    // So many that a command is short also where a database server is some milliseconds away.
+    for done in (0..count).step_by(100) {
+        let rows = (count - done).min(100);
         store.write("seed.attempts", move |tx| attempts::insert(tx, exam, "Student", rows, now)).await?;
     }
     eprintln!("Exam {exam} has {count} attempts.");

@@ -15,8 +15,6 @@ use store::{LogCursor, LogEntry, Snapshot};
 
 /// States and keys that a page reads for each entry that was asked for, on average.
 const READS_PER_ENTRY: usize = 5;
-/// About this many bytes of events end a page.
-const PAGE_SIZE_MAX: usize = 8 * 1024 * 1024;
 
 /// A service whose events somebody reads.
 #[derive(Clone, Debug)]
@@ -51,7 +49,8 @@ pub enum Event {
 impl Event {
     /// About its size in bytes.
     fn size(&self) -> usize {
-        const ID: usize = 40;
+        // With what a text takes beside its letters.
+        const ID: usize = 64;
         const USER: usize = 1000;
         match self {
             Event::Subscription(..) | Event::User(..) => USER,
@@ -70,6 +69,8 @@ pub struct Delivered {
     pub to: usize,
     /// The number of the entry, which no other entry has.
     pub number: i64,
+    /// The numbers of earlier entries whose states are here too, and not in an event of their own.
+    pub merged: Vec<i64>,
     /// The cursor behind the entry.
     pub cursor: LogCursor,
     /// The events.
@@ -100,7 +101,7 @@ pub fn begin(snapshot: &mut Snapshot<'_>, history: u64) -> Result<LogCursor> {
 /// belongs to another history.
 ///
 /// All states are of one snapshot, so of several entries about a state the last one has it. A page ends early behind entries
-/// whose states take long to read, or are large: an organization may change much that many of its services must learn.
+/// whose states take long to read, or take about `bytes_max` bytes: an organization may change much that many of its services must learn.
 /// Entries about other services cost nothing but their reading.
 pub fn deliver(
     snapshot: &mut Snapshot<'_>,
@@ -108,6 +109,7 @@ pub fn deliver(
     history: u64,
     most: usize,
     services: &[Listening],
+    bytes_max: usize,
     now: Time,
 ) -> Result<Option<Page>> {
     let Some(slice) = snapshot.log_behind(&EVENTS, cursor, history, most)? else { return Ok(None) };
@@ -128,19 +130,20 @@ pub fn deliver(
             else {
                 continue;
             };
-            let mut events = Vec::new();
+            let (mut events, mut merged) = (Vec::new(), Vec::new());
             for due in of_service {
                 if !due.1.is_state() || planned.last.get(due) == Some(&place) {
                     events.extend(event(snapshot, &due.1, at, now)?);
+                    merged.extend(planned.earlier.get(due).into_iter().flatten());
                 }
             }
             size += events.iter().map(Event::size).sum::<usize>();
             if !events.is_empty() {
                 let cursor = entry.behind.clone();
-                page.delivered.push(Delivered { to, number: entry.number, cursor, events });
+                page.delivered.push(Delivered { to, number: entry.number, merged, cursor, events });
             }
         }
-        if page.numbers.len() < found && (size >= PAGE_SIZE_MAX || place + 1 == count) {
+        if page.numbers.len() < found && (size >= bytes_max || place + 1 == count) {
             (page.end, page.is_full) = (entry.behind, true);
             break;
         }
@@ -153,6 +156,8 @@ struct Planned {
     entries: Vec<PlannedEntry>,
     /// The last entry about each state.
     last: HashMap<(usize, Due), usize>,
+    /// The numbers of the entries about a state before the last.
+    earlier: HashMap<(usize, Due), Vec<i64>>,
     /// The services that have something to learn.
     concerned: BTreeSet<usize>,
 }
@@ -174,6 +179,7 @@ impl Planned {
     ) -> Result<Planned> {
         let audience = Audience::of(services);
         let (mut last, mut concerned) = (HashMap::new(), BTreeSet::new());
+        let mut earlier: HashMap<_, Vec<i64>> = HashMap::new();
         let (mut planned, mut reads, mut known_at) = (Vec::new(), 0, KnownAt::new());
         for (logged, behind) in entries {
             let due = due(snapshot, &logged.payload, services, &audience, &mut known_at)?;
@@ -188,11 +194,16 @@ impl Planned {
             }
             reads += more;
             concerned.extend(newly);
-            let states = due.iter().filter(|one| one.1.is_state()).cloned();
-            last.extend(states.map(|one| (one, planned.len())));
+            for one in due.iter().filter(|one| one.1.is_state()) {
+                let before = last.insert(one.clone(), planned.len());
+                let before = before.and_then(|place: usize| planned.get(place));
+                if let Some(PlannedEntry { number, .. }) = before {
+                    earlier.entry(one.clone()).or_default().push(*number);
+                }
+            }
             planned.push(PlannedEntry { number: logged.number, behind, due });
         }
-        Ok(Planned { entries: planned, last, concerned })
+        Ok(Planned { entries: planned, last, earlier, concerned })
     }
 
     /// The API keys of concerned services that are not valid.

@@ -132,7 +132,7 @@ pub(super) fn user_at_service(
         return Ok(None);
     }
     let roles = if is_of_platform { administrators::slugs_of_user(snapshot, &user.id)? } else { Vec::new() };
-    Ok(Some(UserAtService { user, entitlement, roles }))
+    Ok(Some(UserAtService { user, entitlement: entitlement.without_terms()?, roles }))
 }
 
 /// Reads a service with the terms of its plans; `None` if it is deleted.

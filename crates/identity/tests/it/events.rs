@@ -80,7 +80,8 @@ async fn begin(test: &TestIdentity) -> LogCursor {
 
 async fn deliver(test: &TestIdentity, from: &LogCursor, most: usize, services: Vec<Listening>) -> Page {
     let (history, from) = (test.store.log_history(), from.clone());
-    let page = test.read(move |snapshot| events::deliver(snapshot, &from, history, most, &services, START));
+    let page =
+        test.read(move |snapshot| events::deliver(snapshot, &from, history, most, &services, 8 << 20, START));
     page.await.expect("delivers").expect("the cursor is known")
 }
 
@@ -262,6 +263,11 @@ async fn of_several_changes_of_a_state_the_last_one_has_it() {
     assert_eq!((&one.sessions, &other.sessions), (&vec![first], &vec![second]));
     assert_eq!((&*state.user.profile.name, &*service.service.name), ("Ada 49", "Sketch 49"));
     assert_eq!(page.delivered.last().map(|one| one.number), page.numbers.last().copied());
+    assert_eq!(
+        page.delivered.last().map(|one| one.merged.len()),
+        Some(49),
+        "the renames of the service before"
+    );
     // From the event before on, those behind it come again.
     let again = deliver(&test, &page.delivered[1].cursor, 200, vec![acme.listening()]).await;
     assert_eq!(told(&again).len(), 2, "{again:?}");

@@ -6,7 +6,7 @@
 
 use super::bodies::{MemberBody, RevokedBody, ServiceBody, UserChangedBody, roles};
 use super::frame;
-use super::pages::{PageSize, page};
+use super::pages::{HUB_BYTES, PageSize, page};
 use crate::app::App;
 use bytes::Bytes;
 use identity::events::{self, Delivered, EVENTS, Event, Listening, Page};
@@ -68,6 +68,8 @@ pub(super) enum Message {
     Events {
         /// The number of the entry.
         number: i64,
+        /// The numbers of the entries whose states are in this text only.
+        merged: Arc<[i64]>,
         /// The text.
         text: Bytes,
     },
@@ -222,14 +224,14 @@ impl Hub {
 
 /// Makes a message for each stream.
 fn message(delivered: &Delivered) -> impl Fn() -> Message + use<> {
-    let number = delivered.number;
+    let (number, merged) = (delivered.number, Arc::from(&*delivered.merged));
     let text = if delivered.events.iter().any(|event| matches!(event, Event::Reset)) {
         None
     } else {
         Some(Bytes::from(texts(delivered)))
     };
     move || match &text {
-        Some(text) => Message::Events { number, text: text.clone() },
+        Some(text) => Message::Events { number, merged: Arc::clone(&merged), text: text.clone() },
         None => Message::Reset("plan_changed"),
     }
 }
@@ -276,7 +278,7 @@ async fn run(app: App, hub: Arc<Hub>) {
             None => begin(&app).await,
             Some(cursor) => {
                 let services = services.into();
-                size.read(|entries| query(&app, page(&app, cursor, entries, &services))).await
+                size.read(|entries| query(&app, page(&app, cursor, entries, HUB_BYTES, &services))).await
             }
         };
         let answer = match read {
@@ -398,6 +400,7 @@ mod tests {
         let delivered = |(number, count): (usize, &usize)| Delivered {
             to: 0,
             number: number as i64,
+            merged: Vec::new(),
             cursor: cursor(number),
             events: vec![Event::Session(Revoked {
                 user: UserId::new(NOW, random),

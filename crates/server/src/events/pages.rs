@@ -12,17 +12,23 @@ const ENTRIES_MAX: usize = 200;
 /// What the next page has more after one that was read in time.
 const GROWTH: usize = ENTRIES_MAX / 20;
 
+/// About so many bytes of events end a page of the hub, of which there is one.
+pub(super) const HUB_BYTES: usize = 8 * 1024 * 1024;
+/// The same for a page that a stream reads by itself. It lasts as long as its client takes to read it, and there may be thousands.
+pub(super) const OWN_BYTES: usize = 256 * 1024;
+
 /// The query for the events behind a cursor: up to so many entries. `None` if the cursor is too old or belongs to another
 /// history.
 pub(super) fn page(
     app: &App,
     cursor: &LogCursor,
     entries: usize,
+    bytes_max: usize,
     services: &Arc<[Listening]>,
 ) -> impl FnMut(&mut Snapshot<'_>) -> identity::Result<Option<Page>> + Clone + Send + use<> {
     let (history, now) = (app.store.log_history(), app.now());
     let (cursor, services) = (cursor.clone(), services.clone());
-    move |snapshot| events::deliver(snapshot, &cursor, history, entries, &services, now)
+    move |snapshot| events::deliver(snapshot, &cursor, history, entries, &services, bytes_max, now)
 }
 
 /// How many entries the next page has.

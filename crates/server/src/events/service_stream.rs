@@ -6,7 +6,7 @@
 
 use super::frame;
 use super::hub::{Message, Place, texts};
-use super::pages::{PageSize, page};
+use super::pages::{OWN_BYTES, PageSize, page};
 use super::streams::{Caller, Ended, Stream};
 use crate::app::App;
 use crate::web::error::{Problem, Result};
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use store::{Answer, LogCursor, Snapshot, Time};
 use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
 
 /// What the stream is for.
 struct Reader {
@@ -123,8 +124,11 @@ impl Reader {
                     ended = stream.ended() => return Err(ended),
                     () = wake.notified() => break,
                     message = events.next() => match message {
-                        Some(Message::Events { number, text }) => {
-                            if !known.remove(&number) {
+                        Some(Message::Events { number, merged, text }) => {
+                            // On PostgreSQL an earlier number may have been committed after the stream's own read: its state
+                            // is in this event only.
+                            let is_known = known.remove(&number) && merged.iter().all(|one| known.contains(one));
+                            if !is_known {
                                 stream.send(text).await?;
                             }
                         }
@@ -143,13 +147,17 @@ impl Reader {
                             // The reader has passed all that the stream has read by itself.
                             known = HashSet::new();
                             stream.send(frame::heartbeat(Some(&cursor))).await?;
-                            break;
+                            if self.must_verify() {
+                                break;
+                            }
                         }
                         Place::Behind(cursor) => {
                             // The reader may be behind what the stream has read by itself. A cursor never goes back.
                             let frame = if known.is_empty() { frame::progress(&cursor) } else { frame::heartbeat(None) };
                             stream.send(frame).await?;
-                            break;
+                            if self.must_verify() {
+                                break;
+                            }
                         }
                         Place::Sending => {}
                         Place::Unread => {
@@ -161,6 +169,11 @@ impl Reader {
             }
             standing = self.again(&mut stream).await?;
         }
+    }
+
+    /// Whether the key may have ended without a call of its watch: it has an end, or changes of others do not arrive.
+    fn must_verify(&self) -> bool {
+        !self.app.store.is_fresh() || self.key.expires_at.is_some_and(|at: Time| at <= self.app.now())
     }
 
     async fn again(&self, stream: &mut Stream) -> std::result::Result<Answer<Option<ApiKey>>, Ended> {
@@ -187,19 +200,21 @@ impl Reader {
     ) -> std::result::Result<(), Ended> {
         let services = Arc::from([self.listening.clone()]);
         let mut heartbeat = tokio::time::interval(self.app.settings.stream_heartbeat);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         heartbeat.reset();
         loop {
             let page = {
                 let mut read = pin!(size.read(|entries| {
-                    let page = page(&self.app, cursor, entries, &services);
+                    let page = page(&self.app, cursor, entries, OWN_BYTES, &services);
                     self.app.streams.reads.catch_up(&self.app.store, &self.listening.organization, page)
                 }));
-                // Others of the organization may read before it.
+                // Others of the organization may read before it. Nothing here waits for the client: the read has a turn, which
+                // would last until the client reads.
                 loop {
                     tokio::select! {
                         page = &mut read => break page,
                         ended = stream.ended() => return Err(ended),
-                        _ = heartbeat.tick() => stream.send(frame::heartbeat(None)).await?,
+                        _ = heartbeat.tick() => stream.heartbeat_now(),
                     }
                 }
             };

@@ -191,6 +191,11 @@ impl Stream {
         Err(Ended)
     }
 
+    /// Sends a sign of life if there is room: a client with bytes that it has not read needs none.
+    pub(super) fn heartbeat_now(&self) {
+        let _ = self.out.try_send(frame::heartbeat(None));
+    }
+
     /// Waits until the client has gone or the server stops.
     pub(super) async fn ended(&mut self) -> Ended {
         tokio::select! {

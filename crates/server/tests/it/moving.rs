@@ -74,7 +74,7 @@ async fn followers_of_events_are_reset_after_a_move() {
     let cursor = server.app.store.read(begin).await.expect("a cursor");
     let behind = |history| {
         let cursor = cursor.clone();
-        move |snapshot: &mut Snapshot<'_>| events::deliver(snapshot, &cursor, history, 10, &[], now)
+        move |snapshot: &mut Snapshot<'_>| events::deliver(snapshot, &cursor, history, 10, &[], 1 << 20, now)
     };
     let here = server.app.store.read(behind(history)).await.expect("reads");
     assert!(here.is_some(), "the cursor is good where it was given");

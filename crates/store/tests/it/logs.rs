@@ -15,6 +15,7 @@ on_each_database!(
     a_log_whose_entries_are_all_old_keeps_its_end,
     a_watch_is_called_for_a_new_entry,
     a_cursor_gives_each_entry_behind_it_once_and_none_that_was_trimmed,
+    an_entry_with_an_old_time_hides_none_before_it,
 );
 
 static EVENTS: Log = log("events");
@@ -305,4 +306,24 @@ async fn an_entry_of_a_transaction_id_that_is_given_again_is_read() {
     assert_eq!(behind(&test.store, &cursor, 10).await.expect("known").0, ["again"]);
     assert_eq!(payloads(&page(&test.store, "reader", 10).await.entries), ["again"]);
     test.store.close();
+}
+
+/// A job that has taken long may write the time of its begin.
+async fn an_entry_with_an_old_time_hides_none_before_it(database: Database) {
+    let test = database.open();
+    let now = Time::from_millis(2_000);
+    append(&test.store, "first", now).await.expect("writes");
+    append(&test.store, "old", AT).await.expect("writes");
+    // As many as are read at once, with the old one.
+    let more = test
+        .store
+        .write("event.append", move |tx| (0..499).try_for_each(|_| tx.append(&EVENTS, now, "more")));
+    more.await.map_err(|error: Error| error).expect("writes");
+    let read = test.store.read(move |snapshot| {
+        let mut found = Vec::new();
+        snapshot.log_since(&EVENTS, now, |entry| found.push(entry.payload))?;
+        Ok::<_, Error>(found)
+    });
+    let found = read.await.expect("reads");
+    assert_eq!((found.len(), found.last().map(String::as_str)), (500, Some("first")));
 }
