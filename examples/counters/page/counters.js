@@ -137,6 +137,7 @@ onSubmit('create', async (name) => {
 });
 at('more').addEventListener('click', () => {
   // A second click before the answer would show the same page twice.
+  if (at('more').hidden) return;
   at('more').hidden = true;
   at('created').textContent = '';
   showPage(shown.at(-1)?.at(-1)?.id ?? 0);
