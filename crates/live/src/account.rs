@@ -228,7 +228,7 @@ mod tests {
         let mut group = Payers::default();
         many.iter().for_each(|account| assert!(group.add(account, 1, 10)));
         assert!(group.line().is_some_and(|line| lines.contains(&line)), "one of theirs");
-        // Whoever is there beside them has a quiet line, also if they came first.
+        // If a caller with few subscriptions watches it too, it waits in that caller's line, though the others came first.
         let quiet: Vec<_> = (0..LIST_MAX).map(|_| account(1)).collect();
         quiet.iter().for_each(|account| assert!(group.add(account, 1, 10)));
         assert!(group.line().is_some_and(|line| !lines.contains(&line)));

@@ -79,7 +79,7 @@ pub fn page(snapshot: &mut Snapshot<'_>, asked: &Before) -> Result<(Vec<Logged>,
 
 /// Changes the columns that are given.
 pub fn change(tx: &mut Tx<'_>, uid: &str, fields: &Map<String, Value>) -> Result<(), Problem> {
-    Problem::check(!fields.is_empty(), "body", "have a field to change, as JSON or as a form")?;
+    Problem::check(!fields.is_empty(), "body", "have ip, method, url or parameters, as JSON or form")?;
     fields.iter().try_for_each(|(name, value)| check(name, value))?;
     let text = |name| fields.get(name).and_then(Value::as_str);
     let parameters = fields.get("parameters").map(Value::to_string);
