@@ -34,10 +34,11 @@ pub struct Limits {
     /// Bytes of one answer of a live query.
     pub frame_bytes_max: usize,
     /// Bytes of the answers that one user's live queries have, or those of one network without a token. An answer that several
-    /// of its streams watch counts once.
+    /// of its streams watch counts once. As many bytes may wait in the answers of calls that the caller has not read.
     pub answer_bytes_per_caller_max: usize,
     /// Bytes of all answers that are kept, and of the arguments that lead to them. Above it, live queries that nobody
-    /// watches yet are refused; above half of it those of callers without a token, where callers may have one.
+    /// watches yet are refused, and calls of queries with long answers; above half of it those of callers without a token,
+    /// where callers may have one.
     pub answer_bytes_max: usize,
     /// Runs of live queries at a time. Of them an eighth may be queries that are no points; two where a server keeps the
     /// database.
@@ -297,6 +298,7 @@ pub(crate) struct Parts {
     pub(crate) requests: crate::backend::RequestMetrics,
     pub(crate) work: WorkMetrics,
     pub(crate) keyed_calls: web::KeyedWrites,
+    pub(crate) unread: crate::http::Unread,
     /// The id of this process.
     pub(crate) instance: String,
     pub(crate) standings: store::Cache<String, Option<Caller>>,

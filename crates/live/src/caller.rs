@@ -115,8 +115,8 @@ pub trait Authenticate: Send + Sync {
     /// The caller of a request with this bearer token, or 401.
     fn authenticate<'a>(&'a self, token: &'a str) -> Authenticating<'a>;
 
-    /// Whether the right to go on depends on rows (sessions, roles). If so, [`Authenticate::standing`] runs when a stream
-    /// begins, and again whenever one of the keys changes that it declared.
+    /// Whether the right to go on depends on rows (sessions, roles). If so, [`Authenticate::standing`] runs for each
+    /// request and when a stream begins, and again whenever one of the keys changes that it declared; answers are cached.
     fn has_standing(&self) -> bool {
         false
     }

@@ -518,8 +518,16 @@ impl Engine {
         told.iter().for_each(|(stream, slot)| stream.report_failure(*slot, group, problem));
     }
 
-    /// Forgets groups that nobody has subscribed to for some time.
+    /// Forgets groups that nobody has subscribed to for some time, and takes those without subscribers from the queue.
     pub(crate) fn sweep(&self) {
+        let unwatched = self.queue.lock().take_unwatched();
+        for group in unwatched.iter().filter(|group| !group.rests()) {
+            // Somebody has subscribed meanwhile, and relies on its place in the queue.
+            let state = group.state.lock();
+            let (ready, due) = (Ready::new(group, &state), state.due);
+            drop(state);
+            self.enqueue(ready, due);
+        }
         let now = Instant::now();
         let mut groups = self.groups.lock();
         groups.retain(|_, group| {

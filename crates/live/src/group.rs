@@ -134,8 +134,11 @@ impl GroupState {
     /// A long answer does not wait for clients that come back: no caller is charged for it any more.
     pub(crate) fn drop_unwatched(&mut self) {
         let is_long = self.frame.as_ref().is_some_and(|frame| frame.bytes() > KEPT_BYTES_MAX);
-        if self.members.is_empty() && is_long && self.phase == Phase::Idle {
+        if self.members.is_empty() && is_long && self.phase != Phase::Running {
+            let phase = self.phase;
             self.forget();
+            // One that waits for its run keeps its place.
+            self.phase = phase;
         }
     }
 

@@ -112,7 +112,8 @@ pub(crate) struct QueryEntry {
     pub(crate) name: &'static str,
     pub(crate) is_point: bool,
     pub(crate) bind: Bind<BoundQuery>,
-    pub(crate) described: Described,
+    /// Made when it is asked for: the schema of a type that contains itself needs an attribute, and serving does not.
+    pub(crate) described: fn() -> Described,
 }
 
 /// A registered mutation.
@@ -120,16 +121,18 @@ pub(crate) struct MutationEntry {
     pub(crate) name: &'static str,
     pub(crate) is_batched: bool,
     pub(crate) bind: Bind<RunMutation>,
-    pub(crate) described: Described,
+    /// Made when it is asked for: the schema of a type that contains itself needs an attribute, and serving does not.
+    pub(crate) described: fn() -> Described,
 }
 
 impl QueryEntry {
     pub(crate) fn of<Q: Query>() -> QueryEntry {
         let bind = |args: Value, caller: &Caller| {
             let (query, claims, text) = guarded(Q::NAME, || {
+                // Whoever may not ask learns nothing of the arguments.
+                let claims = Q::Claims::of(caller)?;
                 let query: Q = parse(args)?;
                 query.validate()?;
-                let claims = Q::Claims::of(caller)?;
                 let text = text(&claims)?;
                 Ok((query, claims, text))
             })?;
@@ -146,7 +149,7 @@ impl QueryEntry {
             name: Q::NAME,
             is_point: Q::POINT,
             bind: Box::new(bind),
-            described: describe::<Q, Q::Value>(),
+            described: describe::<Q, Q::Value>,
         }
     }
 }
@@ -155,9 +158,10 @@ impl MutationEntry {
     pub(crate) fn of<M: Mutation>() -> MutationEntry {
         let bind = |args: Value, caller: &Caller| {
             let (mutation, claims) = guarded(M::NAME, || {
+                let claims = M::Claims::of(caller)?;
                 let mutation: M = parse(args)?;
                 mutation.validate()?;
-                Ok((mutation, M::Claims::of(caller)?))
+                Ok((mutation, claims))
             })?;
             let run: RunMutation =
                 Box::new(move |tx: &mut Tx<'_>, given: &Given| text(&mutation.run(tx, &claims, given)?));
@@ -167,7 +171,7 @@ impl MutationEntry {
             name: M::NAME,
             is_batched: M::BATCHED,
             bind: Box::new(bind),
-            described: describe::<M, M::Value>(),
+            described: describe::<M, M::Value>,
         }
     }
 }

@@ -85,6 +85,26 @@ impl Queue {
         turns.push(ready.line, ready.group);
     }
 
+    /// Takes the groups that nobody watches any more. Otherwise somebody who subscribes and leaves all the time could fill the
+    /// memory with groups that wait for their turn.
+    pub(crate) fn take_unwatched(&mut self) -> Vec<Arc<Group>> {
+        // One that is locked is looked at the next time.
+        let is_unwatched =
+            |group: &Arc<Group>| group.state.try_lock().is_some_and(|state| state.members.is_empty());
+        let mut taken: Vec<Arc<Group>> = [&mut self.points, &mut self.retries, &mut self.others]
+            .into_iter()
+            .flat_map(|turns| turns.take_all(is_unwatched))
+            .collect();
+        self.delayed.retain(|Reverse(delayed)| {
+            let is_unwatched = is_unwatched(&delayed.ready.group);
+            if is_unwatched {
+                taken.push(delayed.ready.group.clone());
+            }
+            !is_unwatched
+        });
+        taken
+    }
+
     /// Lets delayed groups run that are due. Returns when the next one is.
     pub(crate) fn release(&mut self, now: Instant) -> Option<Instant> {
         while self.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now) {

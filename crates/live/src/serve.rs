@@ -3,7 +3,7 @@
 use crate::app::{App, Context, Limits, Parts, random};
 use crate::backend::{Backend, RequestMetrics};
 use crate::engine::Engine;
-use crate::http::{Streams, canary, router, tick};
+use crate::http::{Streams, Unread, canary, router, tick};
 use crate::tasks::WorkMetrics;
 use crate::{auth, idempotent, repeated, tasks};
 use std::fmt;
@@ -37,7 +37,7 @@ pub struct Settings {
     pub request_log: Option<RequestLogFormat>,
     /// Bearer token for `/metrics` and `/live/explain`; without one only this machine may read them.
     pub operator_token: Option<String>,
-    /// The memory of caches, in bytes: the revocations of tokens, and what the app caches itself.
+    /// The memory of caches, in bytes: the answers of [`crate::Authenticate::standing`], and what the app caches itself.
     pub cache_memory: usize,
     /// Checks at run time that commands and queries declare what they change and read, and fails those that do not. On by
     /// default in debug builds (`cargo run`, `cargo test`).
@@ -181,6 +181,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         requests: RequestMetrics::new(settings.connections.tls.clone()),
         work: WorkMetrics::default(),
         keyed_calls: web::KeyedWrites::default(),
+        unread: Unread::default(),
         instance: format!(
             "{:032x}",
             u128::from_be_bytes(random().first_chunk().copied().unwrap_or_default())

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::{Key, Snapshot, Sql, Time, Tx, args, sql};
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
 /// The table, made at the start of every app.
 pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_tasks (
@@ -57,6 +58,7 @@ pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
 }
 
 /// A registered task.
+#[derive(Clone)]
 pub(crate) struct TaskEntry {
     pub(crate) name: &'static str,
     pub(crate) run: RunTask,
@@ -156,16 +158,23 @@ struct Planned {
 
 /// Runs some of what is due. Returns whether there may be more.
 async fn run_due(context: &Context) -> Result<bool, Problem> {
-    let (mut ran, mut late) = (false, Duration::ZERO);
+    let (mut running, mut late) = (JoinSet::new(), Duration::ZERO);
     for entry in context.0.registry.tasks.values() {
+        // Those of a page run side by side: so their commits share the disk's time, and many of one name hold up others no
+        // longer than one of them takes.
         for task in read_due(context, entry.name).await? {
             late = late.max(context.now().since(task.due));
-            run_one(context, entry, &task).await?;
-            ran = true;
+            let (context, entry) = (context.clone(), entry.clone());
+            running.spawn(async move { run_one(&context, &entry, &task).await });
         }
     }
+    let ran = !running.is_empty();
     context.0.work.tasks_late_ms.store(u64::try_from(late.as_millis()).unwrap_or(u64::MAX), Relaxed);
-    Ok(ran)
+    let mut outcome = Ok(ran);
+    while let Some(ended) = running.join_next().await {
+        outcome = outcome.and(ended.map_err(Problem::defect)?.map(|()| ran));
+    }
+    outcome
 }
 
 async fn read_due(context: &Context, name: &'static str) -> Result<Vec<Planned>, store::Error> {

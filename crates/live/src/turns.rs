@@ -43,6 +43,23 @@ impl<T> Turns<T> {
         taken
     }
 
+    /// Takes all that `leaves` is true for, whosever turn it is.
+    pub(crate) fn take_all(&mut self, leaves: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut taken = Vec::new();
+        self.waiting.retain(|_, queue| {
+            if queue.iter().any(&leaves) {
+                let (gone, stay) = std::mem::take(queue).into_iter().partition(&leaves);
+                taken.extend::<VecDeque<T>>(gone);
+                *queue = stay;
+            }
+            !queue.is_empty()
+        });
+        if !taken.is_empty() {
+            self.order.retain(|line| self.waiting.contains_key(line));
+        }
+        taken
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -55,15 +72,21 @@ mod tests {
     #[test]
     fn who_has_many_delays_nobody_else() {
         let mut turns = Turns::default();
-        (0..10_000).for_each(|number| turns.push(Line(1), (1, number)));
+        (0..10_000).for_each(|number| turns.push(Line(1), (1_usize, number)));
         (0..3).for_each(|number| turns.push(Line(2), (2, number)));
         turns.push(Line(3), (3, 0));
-        let first: Vec<(u32, u32)> = std::iter::from_fn(|| turns.take()).take(8).collect();
+        let first: Vec<(usize, u32)> = std::iter::from_fn(|| turns.take()).take(8).collect();
         assert_eq!(first, [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (1, 2), (2, 2), (1, 3)]);
         turns.push(Line(3), (3, 1));
         assert_eq!(turns.take(), Some((1, 4)));
         assert_eq!(turns.take(), Some((3, 1)), "who comes back waits for one of each other line");
         assert_eq!(std::iter::from_fn(|| turns.take()).count(), 10_000 - 5);
         assert!(turns.is_empty() && turns.waiting.is_empty());
+        (0..6).for_each(|number| turns.push(Line(number % 3), (number, 0)));
+        let mut left = turns.take_all(|(number, _)| *number == 1 || number % 3 == 2);
+        left.sort_unstable();
+        assert_eq!(left, [(1, 0), (2, 0), (5, 0)]);
+        let rest: Vec<(usize, u32)> = std::iter::from_fn(|| turns.take()).collect();
+        assert_eq!(rest, [(0, 0), (4, 0), (3, 0)], "the turns of the others stay");
     }
 }

@@ -6,7 +6,7 @@ use crate::app::Registry;
 use crate::auth::Misconfigured;
 use crate::query::{Described, Schema};
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 const HEAD: &str =
@@ -15,11 +15,11 @@ const HEAD: &str =
 /// An interface `Api`, and the types that it names. The error says which types need another name.
 pub(crate) fn types(registry: &Registry) -> Result<String, Misconfigured> {
     let queries = registry.queries.iter().filter(|(name, _)| !name.contains('.'));
-    let queries: Vec<_> = queries.map(|(name, entry)| (*name, &entry.described)).collect();
+    let queries: Vec<_> = queries.map(|(name, entry)| (*name, (entry.described)())).collect();
     let mutations: Vec<_> =
-        registry.mutations.iter().map(|(name, entry)| (*name, &entry.described)).collect();
+        registry.mutations.iter().map(|(name, entry)| (*name, (entry.described)())).collect();
     let mut named = named(queries.iter().chain(&mutations))?;
-    let mut text = format!("{HEAD}export interface Api {{\n");
+    let (mut text, mut used) = (format!("{HEAD}export interface Api {{\n"), Vec::new());
     for (title, entries) in [("queries", queries), ("mutations", mutations)] {
         let _ = writeln!(text, "  {title}: {{");
         for (name, described) in entries {
@@ -27,12 +27,21 @@ pub(crate) fn types(registry: &Registry) -> Result<String, Misconfigured> {
             let value = by_name(json(&described.value), described.value_type, &mut named);
             text.push_str(&comment(&args, 4));
             let _ = writeln!(text, "    {}: {{", property(name));
-            let _ = writeln!(text, "      args: {};", of(&args, 6));
+            let _ = writeln!(text, "      args: {};", of_args(&args, 6));
             let _ = writeln!(text, "      value: {};\n    }};", of(&value, 6));
+            used.push((name, described.value_type, [args, value]));
         }
         text.push_str("  };\n");
     }
     text.push_str("}\n");
+    for (name, value_type, schemas) in &used {
+        if let Some(missing) = schemas.iter().find_map(|schema| missing(schema, &named)) {
+            return Err(Misconfigured(format!(
+                "`{name}` ({value_type}) has the type {missing}, which nothing describes: a generic type does not describe those \
+                 that it is given, so write one without parameters, such as struct {missing}Page"
+            )));
+        }
+    }
     for (name, schema) in named {
         let _ =
             write!(text, "\n{}export type {} = {};\n", comment(&schema, 0), type_name(&name), of(&schema, 0));
@@ -43,7 +52,7 @@ pub(crate) fn types(registry: &Registry) -> Result<String, Misconfigured> {
 /// The types that arguments and answers refer to by name. A reference has nothing but the name, so no two of them may
 /// have one.
 fn named<'a>(
-    entries: impl Iterator<Item = &'a (&'static str, &'a Described)>,
+    entries: impl Iterator<Item = &'a (&'static str, Described)>,
 ) -> Result<BTreeMap<String, Value>, Misconfigured> {
     let mut users = HashMap::new();
     let mut named = BTreeMap::new();
@@ -63,6 +72,28 @@ fn named<'a>(
         }
     }
     Ok(named)
+}
+
+/// A type that a schema refers to, or one of the types that it refers to, and that nothing describes.
+fn missing<'a>(schema: &'a Value, named: &'a BTreeMap<String, Value>) -> Option<&'a str> {
+    let (mut open, mut seen) = (vec![schema], HashSet::new());
+    while let Some(schema) = open.pop() {
+        match schema {
+            Value::Array(parts) => open.extend(parts),
+            Value::Object(members) => {
+                open.extend(members.values());
+                let Some(reference) = members.get("$ref").and_then(Value::as_str) else { continue };
+                let name = reference.rsplit('/').next().unwrap_or_default();
+                match named.get(name) {
+                    None => return Some(name),
+                    Some(schema) if seen.insert(name) => open.push(schema),
+                    Some(_) => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn json(schema: &Schema) -> Value {
@@ -88,6 +119,17 @@ fn by_name(mut schema: Value, rust: &str, named: &mut BTreeMap<String, Value>) -
     named.insert(name.to_owned(), schema);
     reference
 }
+
+/// The type of arguments: of an object without members nothing may be given.
+fn of_args(schema: &Value, indent: usize) -> String {
+    match of(schema, indent) {
+        any if any == ANY_OBJECT => "Record<string, never>".to_owned(),
+        args => args,
+    }
+}
+
+/// An object of which nothing is known, such as JSON that a client has stored.
+const ANY_OBJECT: &str = "Record<string, unknown>";
 
 /// The type for a JSON Schema. Lines after the first are indented by `indent`.
 fn of(schema: &Value, indent: usize) -> String {
@@ -144,7 +186,7 @@ fn object(schema: &Value, indent: usize) -> String {
         return match values {
             // Names of a map's keys are strings in JSON, whatever their type is in Rust.
             Some(values) => format!("{{ [key: string]: {} }}", of(values, indent)),
-            None => "Record<string, never>".to_owned(),
+            None => ANY_OBJECT.to_owned(),
         };
     }
     let required: Vec<&str> = schema
@@ -372,6 +414,35 @@ mod tests {
         }
     }
 
+    #[derive(Serialize, ToSchema)]
+    struct Page<T> {
+        items: Vec<T>,
+    }
+
+    #[derive(Deserialize, ToSchema)]
+    struct PageOfLines {}
+
+    impl Query for PageOfLines {
+        const NAME: &'static str = "page_of_lines";
+        type Claims = Anyone;
+        type Value = Page<Line>;
+        fn run(&self, _: &mut Snapshot<'_>, _: &Anyone) -> Result<Page<Line>, Problem> {
+            Ok(Page { items: Vec::new() })
+        }
+    }
+
+    #[test]
+    fn a_type_that_nothing_describes_is_refused() {
+        let app = App::new().query::<PageOfLines>();
+        let refused = app.typescript().expect_err("a generic type").to_string();
+        for part in ["`page_of_lines`", "the type Line", "nothing describes", "struct LinePage"] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        // Where another answer describes it, nothing is missing.
+        let text = app.query::<ListOrders>().typescript().expect("each type is described");
+        assert!(text.contains("items: Line[]"), "{text}");
+    }
+
     #[test]
     fn schemas_become_types() {
         for (schema, expected) in [
@@ -382,7 +453,7 @@ mod tests {
                 json!({"type": "object", "additionalProperties": {"type": "integer"}}),
                 "{ [key: string]: number }",
             ),
-            (json!({"type": "object"}), "Record<string, never>"),
+            (json!({"type": "object"}), "Record<string, unknown>"),
             (
                 json!({"allOf": [{"$ref": "#/x/A"}, {"oneOf": [{"$ref": "#/x/B"}, {"const": 1}]}]}),
                 "A & (B | 1)",

@@ -68,7 +68,10 @@ pub enum Error {
         found: &'static str,
     },
     /// A command changed, or a cached query read, a watched table without declaring a key of it.
-    #[error("{name} uses table {table} without declaring a key of it")]
+    #[error(
+        "{name} uses table {table} without declaring a key of it: call `tx.changed` in a command and `snapshot.depends` in a \
+         query, with a key of each row, or do not watch the table"
+    )]
     Undeclared {
         /// The command or query.
         name: &'static str,

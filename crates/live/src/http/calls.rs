@@ -10,9 +10,9 @@ use crate::query::{MutationEntry, QueryEntry};
 use crate::stream::Standing;
 use crate::{Caller, Problem};
 use axum::Extension;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
@@ -44,7 +44,10 @@ pub(super) async fn call(
             true => context.caller_read_anew(&headers).await?,
         };
         let answer = match (query, mutation) {
-            (Some(query), _) => read(&context, query, &caller, json(&body)?, version_of(&headers)?).await,
+            (Some(query), _) => {
+                let (args, version) = (json(&body)?, version_of(&headers)?);
+                read(&context, query, &caller, address, args, version).await
+            }
             (None, Some(mutation)) => write(&context, mutation, &caller, address, &headers, &body).await,
             (None, None) => Err(Problem::internal()),
         };
@@ -81,6 +84,7 @@ async fn read(
     context: &Context,
     query: &QueryEntry,
     caller: &Standing,
+    ClientAddress(address): ClientAddress,
     args: Value,
     version: Option<Version>,
 ) -> Result<Response, Problem> {
@@ -95,7 +99,9 @@ async fn read(
         (bound.run)(snapshot)
     };
     let answer = context.store().query(read, run).await?;
-    Ok(answered(&answer.value.text, answer.version, answer.settled))
+    let text = answered(&answer.value.text, answer.version, answer.settled);
+    let body = context.0.unread.hold(context, text, || Counted::of(&caller.now, address), true)?;
+    Ok(response(body, answer.version))
 }
 
 async fn write(
@@ -117,6 +123,8 @@ async fn write(
         }
     };
     let (run, judge) = ((mutation.bind)(json(body)?, &caller.now)?, judge(context, caller));
+    let counted = || Counted::of(&caller.now, address.0);
+    context.0.unread.check(context, counted)?;
     if key.is_some() {
         // A call that is refused so far leaves nothing, and is not counted.
         admit(context, &caller.now, address)?;
@@ -150,14 +158,16 @@ async fn write(
         true => context.store().write_batched(mutation.name, command).await,
         false => context.store().write(mutation.name, command).await,
     };
+    let answered = |text: &str, version: Version| {
+        let body = context.0.unread.hold(context, answered(text, version, version), counted, false)?;
+        Ok(response(body, version))
+    };
     match (written, earlier) {
         (Ok((text, false)), key) => {
             if key.is_some() {
-                let owner = Counted::of(&caller.now, address.0).name;
-                context.0.keyed_calls.charge(&owner, text.len());
+                context.0.keyed_calls.charge(&counted().name, text.len());
             }
-            let version = context.store().acknowledged();
-            Ok(answered(&text, version, version))
+            answered(&text, context.store().acknowledged())
         }
         (Ok((text, true)), _) => {
             let version = match context.store().is_shared() {
@@ -165,7 +175,7 @@ async fn write(
                 true => context.store().query(Read::default(), |_| Ok::<_, Problem>(())).await?.version,
                 false => context.store().acknowledged(),
             };
-            Ok(answered(&text, version, version))
+            answered(&text, version)
         }
         // The same request, sent at the same time, may have been done: then this one failed because of it.
         (Err(problem), Some(key))
@@ -174,7 +184,7 @@ async fn write(
             let stored = move |snapshot: &mut Snapshot<'_>| key.stored(snapshot, now);
             let answer = context.store().query(Read::default(), stored).await?;
             match answer.value {
-                Some(text) => Ok(answered(&text, answer.version, answer.version)),
+                Some(text) => answered(&text, answer.version),
                 None => Err(problem),
             }
         }
@@ -195,19 +205,21 @@ fn admit(context: &Context, caller: &Caller, ClientAddress(address): ClientAddre
     })
 }
 
-/// `settled` is written where it differs from the version, as in frames.
-fn answered(value: &str, version: Version, settled: Version) -> Response {
+/// The text of an answer. `settled` is written where it differs from the version, as in frames.
+fn answered(value: &str, version: Version, settled: Version) -> String {
     let settled = match settled == version {
         true => String::new(),
         false => format!(",\"settled\":\"{settled}\""),
     };
-    let version = version.to_string();
-    let body = ["{\"value\":", value, ",\"version\":\"", &version, "\"", &settled, "}"].concat();
-    let mut response = body.into_response();
+    ["{\"value\":", value, ",\"version\":\"", &version.to_string(), "\"", &settled, "}"].concat()
+}
+
+fn response(body: Body, version: Version) -> Response {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(version) = HeaderValue::from_str(&version) {
+    if let Ok(version) = HeaderValue::from_str(&version.to_string()) {
         headers.insert("sarsen-version", version);
     }
     response

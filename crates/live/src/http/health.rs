@@ -85,7 +85,7 @@ fn show_runs(context: &Context, page: &mut Page) {
     let groups = context.0.engine.groups().len();
     page.gauge("live_groups", "Live queries with different arguments or claims", groups);
     let bytes = context.0.engine.answer_bytes.load(Ordering::Relaxed);
-    page.gauge("live_answer_bytes", "Bytes of the answers of live queries that are kept", bytes);
+    page.gauge("live_answer_bytes", "Bytes of answers that are kept: those of live queries, and those of calls that clients have not read", bytes);
     page.counter("live_runs_total", "Runs of live queries", load(&metrics.runs));
     page.counter("live_runs_failed_total", "Runs that failed and were repeated", load(&metrics.runs_failed));
     page.counter(

@@ -7,8 +7,10 @@ mod health;
 mod live;
 mod streams;
 mod tickets;
+mod unread;
 
 pub(crate) use streams::{Streams, tick};
+pub(crate) use unread::Unread;
 
 use crate::app::{Context, Fallback};
 use crate::extract::prefers_html;

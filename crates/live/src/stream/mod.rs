@@ -18,7 +18,7 @@ use crate::account::Account;
 use crate::app::Registry;
 use crate::caller::Caller;
 use crate::engine::{Engine, Full};
-use crate::frame::{self, Held};
+use crate::frame::{self, Held, Weight};
 use crate::group::{Group, GroupKey, Phase, Work};
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
@@ -32,6 +32,8 @@ use store::{Time, Version};
 pub(crate) const STANDING: u32 = u32::MAX;
 /// Bytes of events that are not of a group, such as refusals, that may wait for a client.
 const NOTICE_BYTES_MAX: usize = 256 * 1024;
+/// The same while the server has no room for answers.
+const NOTICE_BYTES_OF_FULL: usize = 64 * 1024;
 /// When a client whose stream has ended for a reason of its own may come back.
 pub(crate) const RETURN_MS: u64 = 1_000;
 /// The length of the arguments of a subscription, which are kept as long as it lasts.
@@ -48,6 +50,19 @@ pub(crate) struct Standing {
 pub(crate) fn standing_key(caller: &Caller) -> String {
     let claims = serde_json::to_string(&*caller.claims).unwrap_or_default();
     format!("{:?} {claims}", caller.subject)
+}
+
+/// An event that is not of a group. It counts like an answer until the stream has sent it.
+struct Notice {
+    text: String,
+    _weight: Option<Weight>,
+}
+
+impl Notice {
+    /// The last one of a stream.
+    fn last(text: String) -> Notice {
+        Notice { text, _weight: None }
+    }
 }
 
 /// See the module.
@@ -73,7 +88,7 @@ struct State {
     /// Slots whose group has a newer frame.
     behind: VecDeque<u32>,
     /// Events that are not of a group.
-    notices: VecDeque<String>,
+    notices: VecDeque<Notice>,
     standing: Option<Arc<Group>>,
     waker: Option<Waker>,
     /// Nothing is sent after the notices.
@@ -188,7 +203,7 @@ impl Stream {
                 return;
             }
             state.behind.clear();
-            state.notices.push_back(frame::bye(RETURN_MS));
+            state.notices.push_back(Notice::last(frame::bye(RETURN_MS)));
             state.ended = true;
             drop(state);
             return self.wake();
@@ -479,18 +494,21 @@ impl Stream {
 
     /// Sends an event that is not of a group. A client that makes such events and does not read them loses its stream.
     pub(crate) fn notice(&self, text: String) {
+        let weight = self.engine.weight(self, text.len());
         let mut state = self.state.lock();
         if state.ended {
             return;
         }
-        let waiting: usize = state.notices.iter().map(String::len).sum();
-        if waiting + text.len() > NOTICE_BYTES_MAX {
+        let waiting: usize = state.notices.iter().map(|notice| notice.text.len()).sum();
+        // A full server still says why it refuses something.
+        let most = if weight.is_some() { NOTICE_BYTES_MAX } else { NOTICE_BYTES_OF_FULL };
+        if waiting + text.len() <= most {
+            state.notices.push_back(Notice { text, _weight: weight });
+        } else {
             state.notices.clear();
             state.behind.clear();
-            state.notices.push_back(frame::bye(RETURN_MS));
+            state.notices.push_back(Notice::last(frame::bye(RETURN_MS)));
             state.ended = true;
-        } else {
-            state.notices.push_back(text);
         }
         drop(state);
         self.wake();
@@ -499,7 +517,7 @@ impl Stream {
     /// Ends the stream after an event.
     pub(crate) fn end(&self, text: String) {
         let mut state = self.state.lock();
-        state.notices.push_back(text);
+        state.notices.push_back(Notice::last(text));
         state.ended = true;
         drop(state);
         self.wake();
@@ -516,7 +534,7 @@ impl Stream {
         if state.expires.is_some_and(|expires| expires <= now) && !state.ended {
             let mut text = frame::error("", &Problem::unauthenticated());
             text.push_str(&frame::bye(RETURN_MS));
-            state.notices.push_back(text);
+            state.notices.push_back(Notice::last(text));
             state.ended = true;
         } else if state.last_sent.elapsed() >= quiet {
             state.heartbeat = true;

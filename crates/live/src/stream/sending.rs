@@ -25,9 +25,11 @@ impl Stream {
     fn take(&self, state: &mut State) -> Taken {
         let mut out = Pieces::default();
         let mut must_wait = false;
-        while let Some(notice) = state.notices.pop_front() {
-            out.is_answer |= notice.starts_with("event: error");
-            out.push(&notice);
+        while out.bytes < CHUNK
+            && let Some(notice) = state.notices.pop_front()
+        {
+            out.is_answer |= notice.text.starts_with("event: error");
+            out.push(&notice.text);
         }
         if !state.ended {
             must_wait = self.write_frames(state, &mut out);

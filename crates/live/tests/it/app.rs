@@ -169,6 +169,21 @@ impl Query for StaffSecret {
     }
 }
 
+/// A long answer.
+#[derive(Deserialize, ToSchema)]
+struct Letters {
+    count: usize,
+}
+
+impl Query for Letters {
+    const NAME: &'static str = "letters";
+    type Claims = Anyone;
+    type Value = String;
+    fn run(&self, _: &mut Snapshot<'_>, _: &Anyone) -> Result<String, Problem> {
+        Ok("x".repeat(self.count))
+    }
+}
+
 /// A query with defects: it panics for negative ids, and fails for others.
 #[derive(Deserialize, ToSchema)]
 struct Fragile {
@@ -396,6 +411,7 @@ pub fn app() -> App {
         .query::<RoleBeside>()
         .query::<StaffSecret>()
         .query::<Fragile>()
+        .query::<Letters>()
         .mutation::<Create>()
         .mutation::<Increment>()
         .mutation::<Twice>()

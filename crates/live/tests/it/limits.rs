@@ -316,6 +316,50 @@ async fn the_answers_of_a_caller_take_so_much_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_reads_no_answers_gets_no_more_of_them() {
+    const LENGTH: usize = 8 * 1024 * 1024;
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.answer_bytes_per_caller_max = 3 * LENGTH).await;
+    let body = json!({ "count": LENGTH }).to_string();
+    let call = |token: &str| {
+        let mut stream = TcpStream::connect(running.address).expect("connects");
+        let length = body.len();
+        let head = format!(
+            "POST /rpc/letters HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\ncontent-length: {length}"
+        );
+        write!(stream, "{head}\r\n\r\n{body}").expect("writes");
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).expect("the beginning of an answer");
+        (String::from_utf8_lossy(&first).into_owned(), stream)
+    };
+    let kept: Vec<_> = (0..4).map(|_| call("ada")).collect();
+    let status: Vec<&str> = kept.iter().map(|(first, _)| &**first).collect();
+    assert_eq!(status, ["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 429", "HTTP/1.1 429"], "they are JSON");
+    let ada = Client::new(running.address, "ada");
+    let refused = ada.send("POST", "/rpc/letters", &[], &body);
+    assert_eq!((refused.status, &*code(&refused).1), (429, "limit_reached"));
+    assert!(refused.body.contains("answer_bytes_per_caller_max") && refused.head.contains("retry-after"));
+    let short = json!({ "count": 1000 });
+    assert_eq!(ada.value("letters", short).as_str().map(str::len), Some(1000));
+    assert_eq!(call("grace").0, "HTTP/1.1 200", "another caller");
+    let held = || {
+        let page = ada.send("GET", "/metrics", &[], "").body;
+        let line = page.lines().find_map(|line| line.strip_prefix("live_answer_bytes "));
+        line.and_then(|bytes| bytes.parse::<usize>().ok()).expect("a number")
+    };
+    assert!(held() >= 2 * LENGTH, "{}", held());
+    // Their connections end: then nothing is left of them.
+    drop(kept);
+    let began = std::time::Instant::now();
+    while held() >= LENGTH {
+        assert!(began.elapsed() < Duration::from_secs(20), "{} bytes are kept", held());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(call("ada").0, "HTTP/1.1 200");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_networks_of_one_customer_share_streams() {
     let database = TestPlace::create();
     let running = serve(&database, |settings| {

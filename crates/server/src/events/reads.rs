@@ -15,6 +15,8 @@ use tokio::sync::Semaphore;
 
 /// Streams that read at once, of all kinds.
 const AT_ONCE: usize = 64;
+/// Those of one organization, so that thousands of its streams do not keep those of others waiting.
+const OF_AN_ORGANIZATION: usize = AT_ONCE / 4;
 /// Reads at once of what services have missed.
 const CATCHING_UP: usize = 4;
 /// Pauses after a refusal, each twice the one before.
@@ -26,6 +28,7 @@ const REFUSED_MAX: Duration = Duration::from_secs(12);
 /// The turns of streams to read.
 pub(crate) struct Reads {
     states: Semaphore,
+    states_of: Turns,
     missed: Semaphore,
     /// Those of organizations whose services have missed something.
     missed_by: Turns,
@@ -35,6 +38,7 @@ impl Default for Reads {
     fn default() -> Reads {
         Reads {
             states: Semaphore::new(AT_ONCE),
+            states_of: Turns::of_each(OF_AN_ORGANIZATION),
             missed: Semaphore::new(CATCHING_UP),
             missed_by: Turns::default(),
         }
@@ -43,11 +47,17 @@ impl Default for Reads {
 
 impl Reads {
     /// Runs a query when it is the stream's turn, and again while the database is too busy.
-    pub(super) async fn query<T, Q>(&self, store: &Store, query: Q) -> Result<Answer<T>>
+    pub(super) async fn query<T, Q>(
+        &self,
+        store: &Store,
+        organization: &OrganizationId,
+        query: Q,
+    ) -> Result<Answer<T>>
     where
         T: Send + 'static,
         Q: FnMut(&mut Snapshot<'_>) -> Result<T> + Clone + Send + 'static,
     {
+        let _own = self.states_of.wait(organization).await;
         run(&self.states, || store.query(Read::default().in_background(), query.clone())).await
     }
 

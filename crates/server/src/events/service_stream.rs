@@ -75,7 +75,8 @@ impl Reader {
     async fn standing(&self) -> identity::Result<Answer<Option<ApiKey>>> {
         let (key, now) = (self.key.id.clone(), self.app.now());
         let standing = move |snapshot: &mut Snapshot<'_>| api_keys::standing(snapshot, &key, now);
-        self.app.streams.reads.query(&self.app.store, standing).await
+        let organization = &self.key.organization;
+        self.app.streams.reads.query(&self.app.store, organization, standing).await
     }
 
     async fn run(

@@ -17,7 +17,7 @@ use crate::web::json::rfc3339;
 use axum::response::Response;
 use identity::Error;
 use identity::events::{self, OfToken};
-use identity::ids::{GrantId, ServiceId, SessionId, UserId};
+use identity::ids::{GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use identity::sessions;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -29,6 +29,7 @@ use tokio::sync::Notify;
 /// The token of a stream.
 struct Token {
     user: UserId,
+    organization: OrganizationId,
     grant: GrantId,
     service: ServiceId,
     session: String,
@@ -41,12 +42,13 @@ pub(super) async fn open(app: App, caller: ServiceUser) -> Result<Response> {
     let access = &caller.access;
     let token = Token {
         user: caller.user.clone(),
+        organization: access.terms.organization.clone(),
         grant: access.grant().ok_or_else(invalid)?,
         service: caller.service.clone(),
         session: access.session().map_or_else(String::new, |session| session.to_string()),
         expires_at: access.expires_at(),
     };
-    let organization = access.terms.organization.to_string();
+    let organization = token.organization.to_string();
     let caller = Caller { id: token.user.to_string(), organization, is_program: false };
     let settings = &app.settings;
     let (stream, response) =
@@ -63,7 +65,7 @@ pub(super) async fn open(app: App, caller: ServiceUser) -> Result<Response> {
 async fn read(app: &App, token: &Token) -> identity::Result<Answer<Option<OfToken>>> {
     let (grant, service, now) = (token.grant.clone(), token.service.clone(), app.now());
     let state = move |snapshot: &mut Snapshot<'_>| events::of_token(snapshot, &grant, &service, now);
-    app.streams.reads.query(&app.store, state).await
+    app.streams.reads.query(&app.store, &token.organization, state).await
 }
 
 /// Whether all that the session gave has ended, not this grant alone. One of which nothing can be read counts as ended.
@@ -71,7 +73,8 @@ async fn is_session_over(app: &App, token: &Token) -> bool {
     let Ok(session) = token.session.parse::<SessionId>() else { return true };
     let now = app.now();
     let live = move |snapshot: &mut Snapshot<'_>| sessions::live(snapshot, &session, now);
-    app.streams.reads.query(&app.store, live).await.map_or(true, |answer| answer.value.is_none())
+    let answer = app.streams.reads.query(&app.store, &token.organization, live).await;
+    answer.map_or(true, |answer| answer.value.is_none())
 }
 
 async fn run(

@@ -1,5 +1,5 @@
-//! One at a time of each organization: what may take long, and of which one organization must not begin so much that the
-//! others wait for it.
+//! One at a time of each organization, or some: what may take long, and of which one organization must not begin so much that
+//! the others wait for it.
 
 use identity::ids::OrganizationId;
 use parking_lot::Mutex;
@@ -11,11 +11,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// How long a list waits for another one of the same organization.
 pub(crate) const LIST_WAIT: Duration = Duration::from_secs(3);
 
-/// The turn of each organization that has begun something.
-#[derive(Default)]
-pub(crate) struct Turns(Mutex<HashMap<OrganizationId, Weak<Semaphore>>>);
+/// The turns of each organization that has begun something.
+pub(crate) struct Turns {
+    of_each: usize,
+    taken: Mutex<HashMap<OrganizationId, Weak<Semaphore>>>,
+}
+
+/// One at a time.
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns::of_each(1)
+    }
+}
 
 impl Turns {
+    /// So many at a time.
+    pub(crate) fn of_each(of_each: usize) -> Turns {
+        Turns { of_each, taken: Mutex::default() }
+    }
+
     /// Waits for the turn of an organization, which ends when it is dropped.
     pub(crate) async fn wait(&self, organization: &OrganizationId) -> Option<OwnedSemaphorePermit> {
         // They are never closed.
@@ -33,11 +47,11 @@ impl Turns {
     }
 
     fn of(&self, organization: &OrganizationId) -> Arc<Semaphore> {
-        let mut all = self.0.lock();
+        let mut all = self.taken.lock();
         if let Some(turn) = all.get(organization).and_then(Weak::upgrade) {
             return turn;
         }
-        let turn = Arc::new(Semaphore::new(1));
+        let turn = Arc::new(Semaphore::new(self.of_each));
         all.retain(|_, turn| turn.strong_count() > 0);
         all.insert(organization.clone(), Arc::downgrade(&turn));
         turn
@@ -47,6 +61,16 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_organization_may_have_several() {
+        let (turns, id) = (Turns::of_each(2), OrganizationId::from_uuid);
+        let both = (turns.wait(&id(1)).await, turns.wait(&id(1)).await);
+        assert!(turns.wait_for(&id(1), Duration::ZERO).await.is_err());
+        drop(turns.wait_for(&id(2), Duration::ZERO).await.expect("another organization"));
+        drop(both);
+        drop(turns.wait_for(&id(1), Duration::ZERO).await.expect("the next one"));
+    }
 
     #[tokio::test]
     async fn an_organization_has_one_turn_and_holds_up_no_other() {
@@ -59,6 +83,6 @@ mod tests {
         drop(turns.wait_for(&id(1), Duration::ZERO).await.expect("the next one"));
         drop(turns.wait(&id(3)).await);
         // Organizations that wait for nothing any more are forgotten.
-        assert_eq!(turns.0.lock().len(), 1);
+        assert_eq!(turns.taken.lock().len(), 1);
     }
 }

@@ -292,8 +292,9 @@ impl Writer {
                 stats.commits_failed.fetch_add(1, Relaxed);
                 stats.failed.fetch_add(batch.ran.len() as u64, Relaxed);
                 self.reopen();
-                for (job, own) in batch.ran {
-                    job.reply(own.or_else(|| Some(error.clone())));
+                // An error of a command itself may be due to a row of another one, which is lost now.
+                for (job, _) in batch.ran {
+                    job.reply(Some(error.clone()));
                 }
             }
         }

@@ -1,0 +1,135 @@
+//! Long answers of calls that clients have not read yet. A caller may call on thousands of connections and read nothing: what
+//! it leaves in memory is limited like the answers of its live queries.
+
+use crate::Problem;
+use crate::account::Counted;
+use crate::app::Context;
+use crate::frame::Weight;
+use axum::body::{Body, Bytes};
+use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Shorter answers are not counted: a connection takes more than they do.
+const LONG: usize = 4 * 1024;
+
+/// A connection copies what it is given, so it is given so many bytes at a time.
+const PIECE: usize = 32 * 1024;
+
+/// Bytes by caller.
+#[derive(Default)]
+pub(crate) struct Unread(Arc<Mutex<HashMap<String, usize>>>);
+
+/// An answer; it counts until a connection has its last piece, or has ended.
+struct Held {
+    text: String,
+    caller: String,
+    by_caller: Arc<Mutex<HashMap<String, usize>>>,
+    _weight: Weight,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut by_caller = self.by_caller.lock();
+        let Some(bytes) = by_caller.get_mut(&self.caller) else { return };
+        *bytes -= self.text.len();
+        if *bytes == 0 {
+            by_caller.remove(&self.caller);
+        }
+    }
+}
+
+struct InPieces(Bytes);
+
+impl http_body::Body for InPieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let length = self.0.len().min(PIECE);
+        // The whole rest, so that nothing of the answer stays here.
+        let piece =
+            if length == self.0.len() { std::mem::take(&mut self.0) } else { self.0.split_to(length) };
+        Poll::Ready((length > 0).then(|| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
+impl Unread {
+    /// Refuses a command whose answer could not be given: afterwards it is too late.
+    pub(super) fn check(&self, context: &Context, caller: impl FnOnce() -> Counted) -> Result<(), Problem> {
+        let by_caller = self.0.lock();
+        if by_caller.is_empty() {
+            return Ok(());
+        }
+        let Counted { name, share } = caller();
+        let most = share * context.0.limits.answer_bytes_per_caller_max;
+        match by_caller.get(&name).is_some_and(|own| *own >= most) {
+            true => Err(too_many(most)),
+            false => Ok(()),
+        }
+    }
+
+    /// The body of an answer. One of a query is refused if its caller has left too much unread, or all callers have.
+    pub(super) fn hold(
+        &self,
+        context: &Context,
+        text: String,
+        caller: impl FnOnce() -> Counted,
+        is_query: bool,
+    ) -> Result<Body, Problem> {
+        if text.len() < LONG {
+            return Ok(text.into());
+        }
+        let (caller, limits, all) = (caller(), &context.0.limits, &context.0.engine.answer_bytes);
+        let most = caller.share * limits.answer_bytes_per_caller_max;
+        // As for live queries, half of the room is for users if there are any.
+        let is_stranger = caller.is_network() && context.0.registry.authenticator.is_some();
+        let all_max = if is_stranger { limits.answer_bytes_max / 2 } else { limits.answer_bytes_max };
+        let mut by_caller = self.0.lock();
+        let own = by_caller.get(&caller.name).copied().unwrap_or_default();
+        // Whoever has read everything gets an answer of any length.
+        if is_query && own > 0 && own + text.len() > most {
+            return Err(too_many(most));
+        }
+        if is_query && all.load(Relaxed) + text.len() > all_max {
+            let detail = format!(
+                "The answers that this server keeps take more than {all_max} bytes (`answer_bytes_max`). Try again later."
+            );
+            return Err(Problem::unavailable(detail, Duration::from_secs(5)));
+        }
+        by_caller.insert(caller.name.clone(), own + text.len());
+        let weight = Weight::new(text.len(), all);
+        let held = Held { text, caller: caller.name, by_caller: self.0.clone(), _weight: weight };
+        Ok(Body::new(InPieces(Bytes::from_owner(held))))
+    }
+}
+
+fn too_many(most: usize) -> Problem {
+    let detail = format!(
+        "You have not read answers of {most} bytes (`answer_bytes_per_caller_max`). Read them, or close their connections."
+    );
+    Problem { retry_after: Some(Duration::from_secs(1)), ..Problem::limit(detail) }
+}
