@@ -299,6 +299,7 @@ pub(crate) struct Parts {
     pub(crate) work: WorkMetrics,
     pub(crate) keyed_calls: web::KeyedWrites,
     pub(crate) unread: crate::http::Unread,
+    pub(crate) problem_page: Option<fn(&Problem) -> String>,
     /// The id of this process.
     pub(crate) instance: String,
     pub(crate) standings: store::Cache<String, Option<Caller>>,

@@ -2,7 +2,8 @@
 
 use crate::Problem;
 use crate::app::{Context, random};
-use crate::http::explained;
+use crate::extract::prefers_html;
+use crate::http::{explained, paged};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -129,8 +130,12 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
         if is_shared && method == Method::OPTIONS {
             return preflight();
         }
+        let is_browser = prefers_html(request.headers());
         match whole(&parts, peer, request).await {
-            Err(problem) => problem.into_response(),
+            Err(problem) => match parts.context.0.problem_page.filter(|_| route == OWN_ROUTE) {
+                Some(page) => paged(page, is_browser, problem.into_response()),
+                None => problem.into_response(),
+            },
             Ok(mut request) => {
                 request.extensions_mut().insert(ClientAddress(address));
                 request.extensions_mut().insert(IsLocal(is_local));

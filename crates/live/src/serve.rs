@@ -182,6 +182,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         work: WorkMetrics::default(),
         keyed_calls: web::KeyedWrites::default(),
         unread: Unread::default(),
+        problem_page: app.problem_page,
         instance: format!(
             "{:032x}",
             u128::from_be_bytes(random().first_chunk().copied().unwrap_or_default())
@@ -202,7 +203,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     connections.unshared.extend(&settings.trusted_proxies);
     let backend = Backend::new(
         context.clone(),
-        router(app.routes, app.fallback, app.problem_page, context.clone()),
+        router(app.routes, app.fallback, context.clone()),
         Hosts::of_back_end(&settings.allowed_hosts),
         settings.trusted_proxies,
         request_log,

@@ -171,6 +171,11 @@ impl Feed {
         self.at(self.shown.load(Ordering::Acquire).max(self.number()))
     }
 
+    /// Up to here versions have been seen by this process, in an answer or in the log: no greater one is surely more than made up.
+    pub(crate) fn seen(&self) -> u64 {
+        self.shown().number().max(self.snapshot_end())
+    }
+
     /// Every state from this version on includes a commit of this process. Called before `write` returns.
     pub(crate) fn note_written(&self, number: u64) {
         self.written.fetch_max(number, Ordering::AcqRel);

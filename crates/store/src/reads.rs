@@ -90,7 +90,7 @@ impl Store {
         let mut job: Box<dyn Query> = Box::new(job);
         // No replica ever has what belongs to another epoch. What nobody has seen here may be made up, and would keep the
         // replica's thread waiting: the primary knows.
-        let may_wait = kind == QueryKind::List && needed <= shared.feed.shown().number();
+        let may_wait = kind == QueryKind::List && needed <= shared.feed.seen();
         let replica = self.inner.backend.replica_queue().filter(|_| may_wait);
         if let Some(queue) = replica {
             match queue.push(job) {

@@ -4,7 +4,8 @@
 //! - Keys are read when the first token comes, again when their `max-age` has passed, and when a token names a key that
 //!   is not in the set; never more often than once a minute, and never twice at the same time. So tokens with invented
 //!   key ids do not make this program send requests to the issuer.
-//! - While the issuer does not answer, the keys that were read last stay in use.
+//! - While the issuer does not answer, the keys that were read last stay in use. A token that is younger than they are, and has
+//!   another key, is put off.
 //! - The document of the issuer must name the issuer byte for byte, and no address that is less safe than its own.
 
 use super::cache::{self, VerifiedTokens};
@@ -77,6 +78,8 @@ struct State {
     keys: Option<Arc<Keys>>,
     /// The last attempt to read them.
     tried_at: Option<Time>,
+    /// The last one that found them.
+    read_at: Option<Time>,
     /// So many have ended.
     attempts: u64,
 }
@@ -137,7 +140,9 @@ impl Issuer {
         let parsed = Token::parse(token, &inner.accept).map_err(refused)?;
         let (keys, generation) = inner.clone().keys_with(&parsed.kid, now).await?;
         let unknown = Refused("The token is signed with a key that its issuer does not publish.");
-        let verifier = keys.find(&parsed.kid).ok_or(unknown).map_err(refused)?;
+        let Some(verifier) = keys.find(&parsed.kid) else {
+            return Err(inner.not_looked_since(&parsed, now).unwrap_or_else(|| refused(unknown)));
+        };
         let verified = parsed.verify(verifier, &inner.issuer, &inner.accept, now).map_err(refused)?;
         let until = verified.until;
         let caller = Arc::new(verified.into_caller());
@@ -163,6 +168,20 @@ impl Inner {
 
     fn unavailable(&self) -> Problem {
         Problem::unavailable("The keys of the issuer cannot be read. Try again.", PAUSE_WITHOUT_KEYS)
+    }
+
+    /// Puts off a token with an unknown key that says to have been made after the keys were read: its key may be new, and invented
+    /// tokens may have used up the attempt of this minute. A client that got 401 would sign its user out.
+    fn not_looked_since(&self, token: &Token<'_>, now: Time) -> Option<Problem> {
+        let (read_at, tried_at) = {
+            let state = self.state.lock();
+            (state.read_at?, state.tried_at?)
+        };
+        let is_later = token.issued_unverified().is_some_and(|issued| issued > read_at);
+        is_later.then(|| {
+            let detail = "The token is signed with a key that its issuer did not publish when its keys were read last. Try again.";
+            Problem::unavailable(detail, PAUSE.saturating_sub(now.since(tried_at)).max(PAUSE_WITHOUT_KEYS))
+        })
     }
 
     /// The keys, read again if this one is not among them. The generation is that of the cache for them.
@@ -220,6 +239,7 @@ impl Inner {
             Ok((keys, fresh)) => {
                 let mut state = self.state.lock();
                 self.fresh_until.store((now + fresh).millis(), Ordering::Relaxed);
+                state.read_at = Some(now);
                 if state.keys.as_deref() != Some(&keys) {
                     state.keys = Some(Arc::new(keys));
                     // After the new keys are in place: what the old ones verify from now on is not stored.

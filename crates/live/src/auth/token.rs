@@ -171,6 +171,11 @@ impl<'a> Token<'a> {
         Ok(Token { kid, algorithm, signed, payload, signature })
     }
 
+    /// When it says to have been made. Anybody can write that.
+    pub(super) fn issued_unverified(&self) -> Option<Time> {
+        from_seconds(object(self.payload)?.get("iat")?.as_i64()?)
+    }
+
     /// Verifies the signature and the claims.
     pub(super) fn verify(
         &self,

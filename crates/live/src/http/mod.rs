@@ -33,17 +33,12 @@ const VALUE_BYTES: usize = 16;
 const DEPTH_MAX: usize = 64;
 
 /// The routes of an app: those that every app has, and its own.
-pub(crate) fn router(
-    own: Router<Context>,
-    fallback: Option<Fallback>,
-    problem_page: Option<fn(&Problem) -> String>,
-    context: Context,
-) -> Router {
+pub(crate) fn router(own: Router<Context>, fallback: Option<Fallback>, context: Context) -> Router {
     let own = match fallback {
         Some(set) => set(own),
         None => own.fallback(unknown),
     };
-    let own = match problem_page {
+    let own = match context.0.problem_page {
         Some(page) => own.layer(from_fn(move |request, next| with_page(page, request, next))),
         None => own,
     };
@@ -66,7 +61,11 @@ pub(crate) fn router(
 /// Replaces the document of a problem by its page if the client prefers HTML.
 async fn with_page(page: fn(&Problem) -> String, request: Request, next: Next) -> Response {
     let is_browser = prefers_html(request.headers());
-    let mut response = next.run(request).await;
+    paged(page, is_browser, next.run(request).await)
+}
+
+/// The same for a response that was made.
+pub(crate) fn paged(page: fn(&Problem) -> String, is_browser: bool, mut response: Response) -> Response {
     let problem = response.extensions_mut().remove::<Problem>();
     let Some(problem) = problem.or_else(|| unexplained(&response)) else { return response };
     let headers = response.headers_mut();

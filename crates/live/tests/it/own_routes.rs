@@ -50,6 +50,12 @@ async fn a_browser_gets_the_apps_page_of_a_problem_at_any_path_of_its_own() {
         let document = client.send("GET", path, &[], "");
         assert_eq!((document.status, document.json()["status"].as_u64()), (status, Some(status.into())));
     }
+    // What is refused before a route sees it, too.
+    let long = "x".repeat(300 * 1024);
+    for path in ["/notes", "/rpc/create"] {
+        let page = client.send("POST", path, &[("accept", "text/html")], &long);
+        assert_eq!((page.status, page.body.starts_with("<h1>The body has more")), (413, path == "/notes"));
+    }
     running.stop().await;
 }
 

@@ -21,6 +21,7 @@ const MYSQL_MIN: (u32, u32, u32) = (8, 0, 19);
 pub(super) fn prepare(connection: &mut Connection, schema: Schema) -> Result<u64, Error> {
     check_version(connection)?;
     warn_if_unknown(connection);
+    warn_of_gaps(connection);
     if number(connection, LOCK)? != 1 {
         let text = "another instance has been changing the schema of this database for 30 s; wait for it";
         return Err(Error::Open(text.to_owned()));
@@ -66,6 +67,20 @@ fn warn_if_unknown(connection: &mut Connection) {
             tracing::warn!(name, %error, "cannot tell whether the database flushes each commit to its disk");
             connection.clear_statement_failure();
         }
+    }
+}
+
+/// The log of changes asks for each number that is missing. Where every third one is used there are too many of them under load,
+/// and the commit of another instance that takes long may be forgotten among them.
+fn warn_of_gaps(connection: &mut Connection) {
+    match number(connection, "SELECT @@global.auto_increment_increment") {
+        Ok(0 | 1) => {}
+        Ok(increment) => tracing::warn!(
+            increment,
+            "auto_increment_increment leaves gaps, under load more than the log of changes can ask for: let all instances write to \
+             one server of the cluster, and set it to 1"
+        ),
+        Err(_) => connection.clear_statement_failure(),
     }
 }
 

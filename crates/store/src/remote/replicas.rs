@@ -286,8 +286,8 @@ fn read<S: Session>(
         if began.elapsed() >= CATCH_UP_MAX {
             record(query);
             // A caller may name a state that there is not, of a database before it was restored or made up: that
-            // concerns nobody else. One that there is has been shown here when the primary has answered.
-            if query.needed() <= shared.feed.shown().number() {
+            // concerns nobody else. One that there is has been seen here, in the log or when the primary has answered.
+            if query.needed() <= shared.feed.seen() {
                 replicas.stop_reading(replica, query.needed(), "it does not have yet what a caller has seen");
             }
             return false;

@@ -124,6 +124,11 @@ async fn a_full_disk_refuses_writes_clearly_and_they_resume_when_there_is_room()
     let big = "x".repeat(200_000);
     let refused = add(&store, "big", "ada", &big).await.expect_err("no room");
     assert!(matches!(&refused, Error::Unavailable { what, .. } if what.contains("full")), "{refused:?}");
+    // Two at once, which share a commit: the second is not told of a row of the first, which is lost.
+    let both = tokio::join!(add(&store, "big", "ada", &big), add(&store, "big", "ada", &big));
+    for refused in <[_; 2]>::from(both) {
+        assert!(matches!(&refused, Err(Error::Unavailable { .. })), "{refused:?}");
+    }
     assert_eq!(body(&store, "before").await.as_deref(), Some("before"));
     assert_eq!(body(&store, "big").await, None, "nothing of it was kept");
     std::fs::remove_file(&filler).expect("room again");

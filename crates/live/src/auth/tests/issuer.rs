@@ -138,6 +138,28 @@ async fn an_issuer_that_does_not_answer_leaves_its_keys_in_use() {
 }
 
 #[tokio::test]
+async fn a_new_key_is_put_off_while_invented_tokens_use_up_the_attempts() {
+    let (known, next, stranger) = (Signer::ec("known"), Signer::ec("next"), Signer::ec("stranger"));
+    let issuer = TestIssuer::start(&[&known]).await;
+    let clock = TestClock::new();
+    let verifier = Issuer::discover(&issuer.url, clock.accept()).expect("an issuer");
+    verifier.verify(&known.sign(&issuer.claims())).await.expect("valid");
+    clock.advance(MINUTE);
+    let invented = stranger.sign(&issuer.claims());
+    assert_eq!(verifier.verify(&invented).await.expect_err("just looked").status.as_u16(), 401);
+    // The issuer changes its key within the minute.
+    issuer.publish(&[&next]);
+    clock.advance(Duration::from_secs(20));
+    let mut claims = claims_until(&issuer, 600);
+    claims["iat"] = json!(START + 70);
+    let problem = verifier.verify(&next.sign(&claims)).await.expect_err("put off");
+    assert_eq!((problem.status.as_u16(), problem.retry_after), (503, Some(Duration::from_secs(40))));
+    assert_eq!(verifier.verify(&invented).await.expect_err("an old one").status.as_u16(), 401);
+    clock.advance(Duration::from_secs(40));
+    verifier.verify(&next.sign(&claims)).await.expect("read again");
+}
+
+#[tokio::test]
 async fn a_set_without_a_usable_key_does_not_replace_the_keys() {
     let signer = Signer::ec("k");
     let issuer = TestIssuer::start(&[&signer]).await;
