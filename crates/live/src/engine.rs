@@ -522,7 +522,7 @@ impl Engine {
     pub(crate) fn sweep(&self) {
         let unwatched = self.queue.lock().take_unwatched();
         for group in unwatched.iter().filter(|group| !group.rests()) {
-            // Somebody has subscribed meanwhile, and relies on its place in the queue.
+            // Meanwhile somebody has subscribed, so it must run: it is queued again.
             let state = group.state.lock();
             let (ready, due) = (Ready::new(group, &state), state.due);
             drop(state);

@@ -129,7 +129,7 @@ impl QueryEntry {
     pub(crate) fn of<Q: Query>() -> QueryEntry {
         let bind = |args: Value, caller: &Caller| {
             let (query, claims, text) = guarded(Q::NAME, || {
-                // Whoever may not ask learns nothing of the arguments.
+                // Before the arguments: a caller without the right must learn nothing about them.
                 let claims = Q::Claims::of(caller)?;
                 let query: Q = parse(args)?;
                 query.validate()?;

@@ -177,6 +177,26 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_watches_leaves_the_queue() {
+        let mut queue = Queue::new(2);
+        let groups = [(true, 0), (true, 1), (false, 0)].map(|(is_point, failures)| {
+            let group = group(is_point);
+            group.state.lock().failures = failures;
+            let ready = Ready::new(&group, &group.state.lock());
+            queue.push(ready);
+            group
+        });
+        let ready = Ready::new(&groups[0], &groups[0].state.lock());
+        queue.delayed.push(Reverse(Delayed { due: Instant::now(), number: 1, ready }));
+        let held = groups[2].state.lock();
+        assert_eq!(queue.take_unwatched().len(), 3, "one of each kind, and the delayed one");
+        assert!(queue.delayed.is_empty() && queue.has_work(), "one that is in use stays");
+        drop(held);
+        assert_eq!(queue.take_unwatched().len(), 1);
+        assert!(!queue.has_work());
+    }
+
+    #[test]
     fn slow_queries_leave_places_to_short_ones() {
         let mut queue = Queue::new(2);
         let push = |queue: &mut Queue, is_point, failures| {

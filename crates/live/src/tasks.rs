@@ -158,21 +158,23 @@ struct Planned {
 
 /// Runs some of what is due. Returns whether there may be more.
 async fn run_due(context: &Context) -> Result<bool, Problem> {
-    let (mut running, mut late) = (JoinSet::new(), Duration::ZERO);
+    let (mut due, mut late) = (Vec::new(), Duration::ZERO);
+    // All are read before one begins: an error here must interrupt none.
     for entry in context.0.registry.tasks.values() {
-        // Those of a page run side by side: so their commits share the disk's time, and many of one name hold up others no
-        // longer than one of them takes.
-        for task in read_due(context, entry.name).await? {
-            late = late.max(context.now().since(task.due));
-            let (context, entry) = (context.clone(), entry.clone());
-            running.spawn(async move { run_one(&context, &entry, &task).await });
-        }
+        due.extend(read_due(context, entry.name).await?.into_iter().map(|task| (entry.clone(), task)));
     }
-    let ran = !running.is_empty();
+    let (ran, mut running) = (!due.is_empty(), JoinSet::new());
+    // Side by side: so their commits share the disk's time, and many of one name hold up others no longer than one of them takes.
+    for (entry, task) in due {
+        late = late.max(context.now().since(task.due));
+        let context = context.clone();
+        running.spawn(async move { run_one(&context, &entry, &task).await });
+    }
     context.0.work.tasks_late_ms.store(u64::try_from(late.as_millis()).unwrap_or(u64::MAX), Relaxed);
     let mut outcome = Ok(ran);
     while let Some(ended) = running.join_next().await {
-        outcome = outcome.and(ended.map_err(Problem::defect)?.map(|()| ran));
+        let ended = ended.map_err(Problem::defect).and_then(|ended| ended);
+        outcome = outcome.and(ended.map(|()| ran));
     }
     outcome
 }

@@ -171,7 +171,8 @@ impl Feed {
         self.at(self.shown.load(Ordering::Acquire).max(self.number()))
     }
 
-    /// Up to here versions have been seen by this process, in an answer or in the log: no greater one is surely more than made up.
+    /// The greatest version that this process has seen, in an answer or in the log. A client that names a greater one may have made
+    /// it up.
     pub(crate) fn seen(&self) -> u64 {
         self.shown().number().max(self.snapshot_end())
     }

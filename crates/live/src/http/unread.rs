@@ -110,7 +110,7 @@ impl Unread {
         let all_max = if is_stranger { limits.answer_bytes_max / 2 } else { limits.answer_bytes_max };
         let mut by_caller = self.0.lock();
         let own = by_caller.get(&caller.name).copied().unwrap_or_default();
-        // Whoever has read everything gets an answer of any length.
+        // A caller with nothing unread gets an answer of any length.
         if is_query && own > 0 && own + text.len() > most {
             return Err(too_many(most));
         }

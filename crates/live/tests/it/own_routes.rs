@@ -50,7 +50,7 @@ async fn a_browser_gets_the_apps_page_of_a_problem_at_any_path_of_its_own() {
         let document = client.send("GET", path, &[], "");
         assert_eq!((document.status, document.json()["status"].as_u64()), (status, Some(status.into())));
     }
-    // What is refused before a route sees it, too.
+    // A request that is refused before it reaches a route gets the page as well.
     let long = "x".repeat(300 * 1024);
     for path in ["/notes", "/rpc/create"] {
         let page = client.send("POST", path, &[("accept", "text/html")], &long);

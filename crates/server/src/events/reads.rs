@@ -28,6 +28,7 @@ const REFUSED_MAX: Duration = Duration::from_secs(12);
 /// The turns of streams to read.
 pub(crate) struct Reads {
     states: Semaphore,
+    /// Those of one organization.
     states_of: Turns,
     missed: Semaphore,
     /// Those of organizations whose services have missed something.

@@ -1,5 +1,5 @@
-//! One at a time of each organization, or some: what may take long, and of which one organization must not begin so much that
-//! the others wait for it.
+//! What may take long runs one at a time for each organization, or a few at a time, so that no organization keeps the others
+//! waiting.
 
 use identity::ids::OrganizationId;
 use parking_lot::Mutex;
