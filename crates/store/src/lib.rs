@@ -17,7 +17,8 @@
 //!   `query.rs` reads with a version. `options.rs`: settings. `error.rs`: errors.
 //! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, and what a command or query can do.
 //! - `log.rs`, `log_place.rs`, `log_cursor.rs`: durable logs, the places of their readers, and cursors that others hold.
-//! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases.
+//! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases. `migration_words.rs`: those that have run do
+//!   not change.
 //! - `key.rs`, `changes.rs`, `key_index.rs`: keys of changed rows, the feed of changes, and the index of what depends on
 //!   them. `history.rs`: which keys were published lately. `cause.rs`: by which command. `cache.rs`, `watch.rs`: the caches that the feed invalidates
 //!   and the watches that it calls. `recheck.rs` tests declarations. `sync.rs`, `schedules.rs`: their locks, and tests in
@@ -67,6 +68,7 @@ mod log_cursor;
 mod log_place;
 mod migrate;
 mod migration_text;
+mod migration_words;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod not_before;

@@ -1,6 +1,7 @@
 //! The schema: numbered, forward-only migrations, each one text for all databases (`migration_text.rs`).
 
 use crate::migration_text::statements;
+use crate::migration_words;
 use crate::tx::Connection;
 use crate::{Dialect, Error, Snapshot, Sql, Value, sql};
 
@@ -12,8 +13,7 @@ pub struct Migration {
     /// What it is about, in a few words. Like the text, it does not change after a release: a database that had another
     /// migration of this number is refused.
     pub name: &'static str,
-    /// Statements, separated by `;` at a line's end, with tokens where the databases differ. A text that was released
-    /// does not change.
+    /// Statements, separated by `;` at a line's end, with tokens where the databases differ. Comments and spaces may change.
     pub text: &'static str,
 }
 
@@ -70,6 +70,7 @@ pub(crate) fn migrate(conn: &mut dyn Connection, schema: Schema) -> Result<(), E
         return Err(Error::NewerSchema { found: done, known: newest });
     }
     check_names(migrations, &names)?;
+    migration_words::check_and_note(conn, migrations, done)?;
     for migration in migrations.iter().filter(|migration| migration.number > done) {
         run(conn, migration).map_err(|error| match error {
             Error::Open(_) => error,
@@ -83,6 +84,7 @@ pub(crate) fn migrate(conn: &mut dyn Connection, schema: Schema) -> Result<(), E
         };
         conn.execute(insert, &[Value::Int(migration.number), migration.name.into()])?;
     }
+    migration_words::check_and_note(conn, migrations, newest)?;
     let dialect = conn.dialect();
     let tables = schema.tables.iter().flat_map(|text| statements(text, dialect));
     tables.into_iter().try_for_each(|statement| conn.execute(&statement, &[]).map(drop))

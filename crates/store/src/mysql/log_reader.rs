@@ -26,13 +26,13 @@ use std::time::{Duration, Instant};
 const ROWS_MAX: usize = 1000;
 /// The missing numbers of one query: usually there are few. Each length is a prepared statement.
 const GAP_BATCHES: [usize; 2] = [16, 512];
-/// The most missing numbers. More of them come from a server that was away: then every cache is emptied.
+/// The most missing numbers, but for our own. Of more, most are of no transaction: then every cache is emptied.
 const MISSING_MAX: usize = 10_000;
 /// How long a missing number is asked for before anybody asks why it is missing. Between taking its number
 /// and locking its row a transaction does nothing that could take so long.
 const MISSING_CHECK_AFTER: Duration = Duration::from_secs(10);
-/// So many numbers before our start may belong to transactions that had not committed by then.
-const LOOK_BACK: u64 = 1000;
+/// So many numbers before the newest may belong to transactions that are in their commit: at our start, and after a gap.
+const LOOK_BACK: u64 = 2000;
 /// So many old missing numbers are looked into at once.
 const CHECKS_MAX: usize = 20;
 
@@ -222,23 +222,28 @@ impl LogReader {
 
     /// Moves the cursor to `seq`, and remembers the numbers on the way.
     fn advance_cursor(&mut self, seq: u64) {
-        let skipped = self.cursor + 1..seq;
+        let mut skipped = self.cursor + 1..seq;
         self.cursor = seq;
         if is_planted(Bug::OrderBySequence) {
             return;
         }
         if self.missing.len() as u64 + (skipped.end - skipped.start) > MISSING_MAX as u64 {
             tracing::warn!("too much of the log of changes is missing; all that is cached is read anew");
-            self.forget_missing();
+            // Of the transactions that are in their commit, which are still to be heard of, the numbers are among those that were
+            // missing before, or among the newest.
+            skipped.start = skipped.start.max(seq.saturating_sub(LOOK_BACK));
+            let most = MISSING_MAX - LOOK_BACK as usize;
+            if let Some(oldest) = self.missing.keys().rev().nth(most).copied() {
+                self.missing.retain(|seq, missing| missing.is_ours || *seq > oldest);
+            }
             self.publish_everything();
-            return;
         }
         let gap = Missing { since: Instant::now(), is_ours: false };
         let publisher = &self.publisher;
         self.missing.extend(skipped.filter(|seq| !publisher.take_published(*seq)).map(|seq| (seq, gap)));
     }
 
-    /// For when everything is published, because there were too many.
+    /// For when it is not known what they changed, and everything is published.
     fn forget_missing(&mut self) {
         self.missing.retain(|_, missing| missing.is_ours);
     }

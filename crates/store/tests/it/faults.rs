@@ -70,6 +70,7 @@ async fn migrations_that_would_be_left_out_are_refused(database: Database) {
     const fn migration(number: i64, name: &'static str) -> Migration {
         Migration { number, name, text: "" }
     }
+    static CHANGED: &[Migration] = &[migration(1, "notes")];
     static GAP: &[Migration] = &[migration(1, "notes"), migration(3, "topics")];
     static DOUBLE: &[Migration] = &[migration(1, "notes"), migration(1, "topics")];
     static OTHER: &[Migration] = &[migration(1, "boards"), migration(2, "topics")];
@@ -79,6 +80,10 @@ async fn migrations_that_would_be_left_out_are_refused(database: Database) {
         (GAP, r#""topics" has the number 3, and is number 2 in the list"#),
         (DOUBLE, r#""topics" has the number 1, and is number 2 in the list"#),
         (OTHER, r#"migration 1 of this database is "notes", and of this program "boards""#),
+        (
+            CHANGED,
+            "migration 1 (notes) was changed after it ran on this database, where \"CREATE TABLE notes",
+        ),
     ] {
         let Err(refused) = Store::open(Options { migrations, ..test.options() }) else { panic!("opened") };
         assert!(refused.to_string().contains(said), "{refused}");

@@ -1,7 +1,7 @@
 //! What only MySQL and MariaDB can go through: locks, schemas that commit by themselves, other instances.
 
 use crate::instances::{cached, count_changes, rename, soon};
-use crate::support::{BODY, Database, TestStore, add};
+use crate::support::{BODY, Database, NOTES, TestStore, add};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::testing::mysql::MysqlClient;
@@ -141,6 +141,27 @@ async fn writers_that_commit_out_of_order_lose_no_change() {
     other.close();
 }
 
+#[tokio::test]
+async fn what_commits_late_is_heard_of_also_after_a_large_gap_of_numbers() {
+    let Some(test) = open() else { return };
+    test.add("late", "ada", "late").await.expect("writes");
+    let mut late = test.mysql().connect();
+    late.run("BEGIN");
+    late.run("INSERT INTO change_log (`keys`) VALUES ('notes.id=late')");
+    test.add("n", "ada", "one").await.expect("a larger number, committed before");
+    let heard = count_changes(&test.store);
+    for far in [50_000, 100_000] {
+        let before = heard.load(Ordering::SeqCst);
+        test.mysql().sql(&format!("INSERT INTO change_log (seq, `keys`) VALUES ({far}, 'notes.id=far')"));
+        soon("the far number is read", || heard.load(Ordering::SeqCst) > before).await;
+    }
+    let cache = test.store.cache("bodies");
+    cached(&test.store, &cache, "late").await;
+    assert_eq!(cache.len(), 1);
+    late.run("COMMIT");
+    soon("the cache forgets", || cache.is_empty()).await;
+}
+
 /// At full length it is held for longer than a number that is missing is believed to be on its way.
 #[tokio::test]
 async fn soak_a_transaction_that_commits_very_late_is_heard_of() {
@@ -176,7 +197,7 @@ async fn keys_are_logged_with_the_change_and_old_ones_removed() {
 
 #[tokio::test]
 async fn a_migration_that_was_interrupted_continues() {
-    const FIRST: Migration = Migration { number: 1, name: "notes", text: "SELECT 1;\n" };
+    const FIRST: Migration = Migration { number: 1, name: "notes", text: NOTES };
     static BROKEN: &[Migration] = &[
         FIRST,
         Migration {
@@ -212,7 +233,7 @@ CREATE TABLE more (id {key} NOT NULL PRIMARY KEY) {table};
 DROP TABLE more;
 ";
     static ALL: &[Migration] = &[
-        Migration { number: 1, name: "notes", text: "" },
+        Migration { number: 1, name: "notes", text: NOTES },
         Migration { number: 2, name: "colours", text: CHANGES },
     ];
     for done in 0..5 {

@@ -163,7 +163,8 @@ async fn a_deadlock_is_resolved_by_running_one_again_and_nothing_is_half_done(da
 async fn programs_that_start_together_migrate_once(database: Database) {
     let test = database.open();
     test.sql(
-        "DROP TABLE IF EXISTS notes, samples, sarsen_migrations, sarsen_migration_steps, change_log, change_log_cut",
+        "DROP TABLE IF EXISTS notes, samples, sarsen_migrations, sarsen_migration_words, sarsen_migration_steps, change_log, \
+         change_log_cut",
     );
     let starts = (0..4).map(|_| {
         let options = test.options();

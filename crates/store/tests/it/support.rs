@@ -10,7 +10,7 @@ use store::testing::say_skipped;
 use store::{Error, Migration, Options, Sql, Store, args, insert, sql};
 use tokio::task::JoinHandle;
 
-const NOTES: &str = "
+pub const NOTES: &str = "
 CREATE TABLE notes (
     id {key} NOT NULL PRIMARY KEY,
     owner {key} NOT NULL,
