@@ -33,6 +33,7 @@ statements! {
     static MEMBERS = sql("SELECT user_id FROM customer_members WHERE customer_id = ?1");
     static DELETE_MEMBERS = sql("DELETE FROM customer_members WHERE customer_id = ?1");
     static DELETE = sql("DELETE FROM customers WHERE id = ?1");
+    static ANY_MEMBER = sql("SELECT customer_id FROM customer_members LIMIT 1");
     static LEAVE_TEAMS = sql("DELETE FROM customer_members WHERE user_id = ?1");
     static GET = select(COLUMNS, "WHERE id = ?1 AND organization_id = ?2");
     static RENAME_PERSONAL = sql("UPDATE customers SET name = ?2 WHERE user_id = ?1");
@@ -59,6 +60,11 @@ pub fn key_of_user(user: &UserId) -> Key {
 /// The key of the team customers that a user is a member of.
 pub(crate) fn key_of_memberships(user: &UserId) -> Key {
     Key::row("customer_members", "user_id", user.as_str())
+}
+
+/// Whether anybody is a member of a team. Only members can have several subscriptions for one service.
+pub(crate) fn has_members(snapshot: &mut Snapshot<'_>) -> Result<bool> {
+    Ok(snapshot.one(&ANY_MEMBER, &[], |row| row.get::<CustomerId>(0))?.is_some())
 }
 
 /// Creates the personal customer of a user.

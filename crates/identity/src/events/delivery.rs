@@ -77,6 +77,13 @@ pub struct Delivered {
     pub events: Vec<Event>,
 }
 
+impl Delivered {
+    /// About the size of its events in bytes.
+    pub fn size(&self) -> usize {
+        self.events.iter().map(Event::size).sum()
+    }
+}
+
 /// The events behind a cursor.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -137,10 +144,11 @@ pub fn deliver(
                     merged.extend(planned.earlier.get(due).into_iter().flatten());
                 }
             }
-            size += events.iter().map(Event::size).sum::<usize>();
             if !events.is_empty() {
                 let cursor = entry.behind.clone();
-                page.delivered.push(Delivered { to, number: entry.number, merged, cursor, events });
+                let delivered = Delivered { to, number: entry.number, merged, cursor, events };
+                size += delivered.size();
+                page.delivered.push(delivered);
             }
         }
         if page.numbers.len() < found && (size >= bytes_max || place + 1 == count) {

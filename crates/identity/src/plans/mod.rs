@@ -7,7 +7,7 @@ pub mod terms;
 use crate::audit::{self, Actor};
 use crate::events::{self, Entry};
 use crate::ids::{OrganizationId, PlanId, ServiceId};
-use crate::{Error, Result, Time, names, services};
+use crate::{Error, Result, Time, customers, names, services};
 use serde_json::Number;
 use std::collections::BTreeMap;
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
@@ -241,7 +241,8 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
     let row = args![&plan.id, &changed.name, changed.price_cents, &features, &limits, changed.seats];
     tx.exec(&PATCH, row)?;
     tx.changed(key_of(Some(&plan.id)));
-    let selects = (before.price_cents, before.seats) != (changed.price_cents, changed.seats);
+    let selects = (before.price_cents, before.seats) != (changed.price_cents, changed.seats)
+        && customers::has_members(tx.snapshot())?;
     note_change(tx, &changed, selects, actor.now)?;
     audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &fields)?;
     Ok(changed)

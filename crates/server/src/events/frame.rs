@@ -28,10 +28,13 @@ pub(super) fn heartbeat(cursor: Option<&str>) -> Bytes {
     }
 }
 
-/// A sign of life of a stream that is still behind. It moves the client's cursor. It has a name, so that no client takes it
-/// for a heartbeat, and data, because clients read the data of whatever has a name.
-pub(super) fn progress(cursor: &dyn Display) -> Bytes {
-    format!("event: progress\nid: {cursor}\ndata: {{}}\n\n").into()
+/// A sign of life of a stream that is still behind. With a cursor, it moves that of the client. It has a name, so that no
+/// client takes it for a heartbeat, and data, because clients read the data of whatever has a name.
+pub(super) fn progress(cursor: Option<&dyn Display>) -> Bytes {
+    match cursor {
+        Some(cursor) => format!("event: progress\nid: {cursor}\ndata: {{}}\n\n").into(),
+        None => Bytes::from_static(b"event: progress\ndata: {}\n\n"),
+    }
 }
 
 /// The last event of a stream, and after what time the client should open the next one.
@@ -56,7 +59,8 @@ mod tests {
         assert_eq!(text, "event: a.b\nid: 0-1-2\ndata: {\"line\":\"one\\ntwo\"}\n\n");
         assert_eq!(event("a", None, &1).expect("writes"), "event: a\ndata: 1\n\n");
         assert_eq!(&heartbeat(Some("0-1-2"))[..], b"id: 0-1-2\n:\n\n");
-        assert_eq!(&progress(&"0-1-2")[..], b"event: progress\nid: 0-1-2\ndata: {}\n\n");
+        assert_eq!(&progress(Some(&"0-1-2"))[..], b"event: progress\nid: 0-1-2\ndata: {}\n\n");
+        assert_eq!(&progress(None)[..], b"event: progress\ndata: {}\n\n");
         let bye = bye("stopping", Duration::from_millis(1500));
         assert_eq!(&bye[..], b"event: bye\nretry: 1500\ndata: {\"reason\":\"stopping\"}\n\n");
     }

@@ -3,6 +3,9 @@
 //!
 //! It runs while there is a stream of a service. The API keys of the streams are verified in the snapshot of the events, so
 //! a key that was revoked gets none from after its end.
+//!
+//! All organizations share it. When it stays behind because of one of them, the streams of that one end: their clients
+//! resume, each with turns of its organization, and the others are up to date again.
 
 use super::bodies::{MemberBody, RevokedBody, ServiceBody, UserChangedBody, roles};
 use super::frame;
@@ -10,7 +13,7 @@ use super::pages::{HUB_BYTES, PageSize, page};
 use crate::app::App;
 use bytes::Bytes;
 use identity::events::{self, Delivered, EVENTS, Event, Listening, Page};
-use identity::ids::{ApiKeyId, ServiceId};
+use identity::ids::{ApiKeyId, OrganizationId, ServiceId};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -19,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::{Answer, Read, Snapshot};
 use tokio::sync::{Notify, mpsc, oneshot};
+use web::log_interval::LogInterval;
 
 /// Events that wait for a stream, and their size in bytes. A stream that is so far behind ends, and its client resumes from
 /// its cursor. An event that is larger is given to a stream for which nothing waits.
@@ -28,6 +32,8 @@ const WAITING_SIZE_MAX: usize = 4 * 1024 * 1024;
 const EVERY: Duration = Duration::from_secs(5);
 /// A stream whose log was not read for so long ends. The client has no heartbeat in this time.
 const UNREAD_MAX: Duration = Duration::from_secs(12);
+/// The reader may be behind for so long before the streams of an organization end because of what they cost.
+const BEHIND_MAX: Duration = Duration::from_secs(2);
 /// The pause after a read that failed.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
@@ -49,6 +55,33 @@ struct State {
     began_at: Option<Instant>,
     read_at: Option<Instant>,
     at_end: Option<(Instant, Instant)>,
+    /// Since when reads have not reached the end.
+    behind_since: Option<Instant>,
+}
+
+/// The services for which the log is read, with the keys of their streams, and which streams get what each is given.
+struct Reading {
+    services: Arc<[Listening]>,
+    streams: Vec<Vec<u64>>,
+    /// Streams that join at the end of the log. Nothing is read for them.
+    joining: Vec<u64>,
+}
+
+/// A page whose events are written: that takes long, and is done where the page was read.
+struct Written {
+    page: Page,
+    /// The text of each of `page.delivered`; none if there is more than events can tell.
+    texts: Vec<Option<Bytes>>,
+}
+
+impl From<Page> for Written {
+    fn from(page: Page) -> Written {
+        let is_reset = |event: &Event| matches!(event, Event::Reset);
+        let text = |delivered: &Delivered| {
+            (!delivered.events.iter().any(is_reset)).then(|| Bytes::from(texts(delivered)))
+        };
+        Written { texts: page.delivered.iter().map(text).collect(), page }
+    }
 }
 
 struct Subscription {
@@ -143,19 +176,23 @@ impl Hub {
         (Subscribed { hub: self.clone(), id, queue: messages, waiting_size, is_ready }, runs)
     }
 
-    /// The services that have streams, with the keys of these, and which streams they are. None: nobody is left.
-    fn begin_read(&self) -> Option<(Vec<Listening>, Vec<Vec<u64>>)> {
+    /// For whom the log is to be read. None: nobody is left.
+    fn begin_read(&self) -> Option<Reading> {
         let mut state = self.state.lock();
         if state.streams.is_empty() {
             (state.runs, state.cursor) = (false, None);
-            (state.began_at, state.read_at, state.at_end) = (None, None, None);
+            (state.began_at, state.read_at, state.at_end, state.behind_since) = (None, None, None, None);
             return None;
         }
         state.began_at = Some(Instant::now());
-        let mut services: Vec<Listening> = Vec::new();
-        let mut streams: Vec<Vec<u64>> = Vec::new();
+        let (mut services, mut streams, mut joining) =
+            (Vec::<Listening>::new(), Vec::<Vec<u64>>::new(), Vec::new());
         let mut places: HashMap<ServiceId, usize> = HashMap::new();
         for (id, one) in &state.streams {
+            if one.ready.is_some() {
+                joining.push(*id);
+                continue;
+            }
             let place = *places.entry(one.listening.service.clone()).or_insert_with(|| {
                 services.push(Listening { keys: Vec::new(), ..one.listening.clone() });
                 streams.push(Vec::new());
@@ -166,39 +203,80 @@ impl Hub {
             }
             streams[place].push(*id);
         }
-        Some((services, streams))
+        Some(Reading { services: services.into(), streams, joining })
     }
 
     /// Gives the events of a page to the streams for which it was read. A stream joins at the end of the log: before that,
     /// the reader may be behind what the stream has read by itself.
-    fn give(&self, page: &Page, streams: &[Vec<u64>]) {
+    fn give(&self, written: &Written, reading: &Reading) {
+        let page = &written.page;
         let mut state = self.state.lock();
         let ended = state.streams.extract_if(|_, one| page.invalid.contains(&one.key));
         for (_, one) in ended {
             // A full queue ends the stream too.
             let _ = one.queue.try_send(Message::KeyEnded);
         }
-        for delivered in &page.delivered {
-            let message = message(delivered);
-            for id in streams.get(delivered.to).into_iter().flatten() {
-                let Some(one) = state.streams.get(id).filter(|one| one.ready.is_none()) else { continue };
-                if !one.push(message()) {
+        for (delivered, text) in page.delivered.iter().zip(&written.texts) {
+            let merged: Arc<[i64]> = Arc::from(&*delivered.merged);
+            for id in reading.streams.get(delivered.to).into_iter().flatten() {
+                let Some(one) = state.streams.get(id) else { continue };
+                let message = match text {
+                    Some(text) => {
+                        let (number, text) = (delivered.number, text.clone());
+                        Message::Events { number, merged: merged.clone(), text }
+                    }
+                    None => Message::Reset("plan_changed"),
+                };
+                if !one.push(message) {
                     state.streams.remove(id);
                 }
             }
         }
+        let now = Instant::now();
         state.cursor = Some(page.end.to_string());
-        state.read_at = Some(Instant::now());
+        state.read_at = Some(now);
         if page.is_full {
+            let since = *state.behind_since.get_or_insert(now);
+            let greedy = greedy(page, &reading.services).filter(|greedy| {
+                // Streams that join wait for the end of the log.
+                state.streams.values().any(|one| one.listening.organization != **greedy)
+            });
+            if since.elapsed() > BEHIND_MAX
+                && let Some(greedy) = greedy
+            {
+                static GREEDY: LogInterval = LogInterval::every(Duration::from_secs(10));
+                if let Some(times) = GREEDY.due(now) {
+                    tracing::warn!(
+                        organization = greedy.as_str(),
+                        times,
+                        "so much changes that others would wait; the streams of this organization end and resume"
+                    );
+                }
+                // Their clients resume behind what they have received.
+                state.streams.retain(|_, one| one.ready.is_some() || one.listening.organization != *greedy);
+            }
             return;
         }
+        state.behind_since = None;
         state.at_end = state.began_at.zip(state.read_at);
-        for id in streams.iter().flatten() {
+        for id in &reading.joining {
             if let Some(ready) = state.streams.get_mut(id).and_then(|one| one.ready.take()) {
                 // The stream may have gone.
                 let _ = ready.send(());
             }
         }
+    }
+
+    /// What the next page has after a failure is no organization's fault.
+    fn read_failed(&self) {
+        self.state.lock().behind_since = None;
+    }
+
+    /// For how long the streams of services have been behind the log.
+    pub(crate) fn behind_for(&self) -> Duration {
+        let state = self.state.lock();
+        let at_end = state.at_end.map(|(_, done)| done).filter(|done| done.elapsed() > EVERY * 2);
+        state.behind_since.or(at_end).map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// As if the reader of the log were stuck. No stream is open yet.
@@ -222,18 +300,16 @@ impl Hub {
     }
 }
 
-/// Makes a message for each stream.
-fn message(delivered: &Delivered) -> impl Fn() -> Message + use<> {
-    let (number, merged) = (delivered.number, Arc::from(&*delivered.merged));
-    let text = if delivered.events.iter().any(|event| matches!(event, Event::Reset)) {
-        None
-    } else {
-        Some(Bytes::from(texts(delivered)))
-    };
-    move || match &text {
-        Some(text) => Message::Events { number, merged: Arc::clone(&merged), text: text.clone() },
-        None => Message::Reset("plan_changed"),
+/// The organization that most of a page is for.
+fn greedy<'s>(page: &Page, services: &'s [Listening]) -> Option<&'s OrganizationId> {
+    let mut sizes: HashMap<&OrganizationId, usize> = HashMap::new();
+    for delivered in &page.delivered {
+        if let Some(at) = services.get(delivered.to) {
+            *sizes.entry(&at.organization).or_default() += delivered.size();
+        }
     }
+    let all: usize = sizes.values().sum();
+    sizes.into_iter().find(|(_, size)| size * 2 > all).map(|(organization, _)| organization)
 }
 
 /// The text of the events of an entry. The last one has the cursor, so that a client that got a part of them gets all again.
@@ -273,28 +349,35 @@ fn write(event: &Event, id: Option<&dyn Display>) -> identity::Result<String> {
 /// Reads the log while there are streams.
 async fn run(app: App, hub: Arc<Hub>) {
     let (mut cursor, mut size) = (None, PageSize::default());
-    while let Some((services, streams)) = hub.begin_read() {
+    let failures = LogInterval::second();
+    while let Some(reading) = hub.begin_read() {
         let read = match &cursor {
             None => begin(&app).await,
             Some(cursor) => {
-                let services = services.into();
-                size.read(|entries| query(&app, page(&app, cursor, entries, HUB_BYTES, &services))).await
+                size.read(|entries| {
+                    let mut page = page(&app, cursor, entries, HUB_BYTES, &reading.services);
+                    query(&app, move |snapshot| Ok(page(snapshot)?.map(Written::from)))
+                })
+                .await
             }
         };
         let answer = match read {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::warn!(%error, "the log of events could not be read; it is tried again");
+                hub.read_failed();
+                if let Some(times) = failures.due(Instant::now()) {
+                    tracing::warn!(%error, times, "the log of events could not be read; it is tried again");
+                }
                 tokio::time::sleep(AFTER_FAILURE).await;
                 continue;
             }
         };
         let mut is_full = false;
         match answer.value {
-            Some(page) => {
-                hub.give(&page, &streams);
-                is_full = page.is_full;
-                cursor = Some(page.end);
+            Some(written) => {
+                hub.give(&written, &reading);
+                is_full = written.page.is_full;
+                cursor = Some(written.page.end);
             }
             None => {
                 hub.reset();
@@ -314,17 +397,12 @@ async fn run(app: App, hub: Arc<Hub>) {
 }
 
 /// A page without events, whose end is that of the log.
-async fn begin(app: &App) -> identity::Result<Answer<Option<Page>>> {
+async fn begin(app: &App) -> identity::Result<Answer<Option<Written>>> {
     let history = app.store.log_history();
     let empty = move |snapshot: &mut Snapshot<'_>| {
         let end = events::begin(snapshot, history)?;
-        Ok(Some(Page {
-            delivered: Vec::new(),
-            numbers: Vec::new(),
-            end,
-            is_full: false,
-            invalid: Vec::new(),
-        }))
+        let (delivered, numbers, invalid) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Some(Page { delivered, numbers, end, is_full: false, invalid }.into()))
     };
     query(app, empty).await
 }
@@ -349,6 +427,11 @@ impl Subscribed {
         let message = self.queue.recv().await?;
         self.waiting_size.fetch_sub(message.size(), Relaxed);
         Some(message)
+    }
+
+    /// Whether no message waits for the stream.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Where the stream is in the log. What it has read by itself was read at `own_read` at the latest.
@@ -417,24 +500,32 @@ mod tests {
         }
     }
 
-    fn hub_with_a_stream(random: &Seeded) -> (Arc<Hub>, Subscribed) {
-        let hub = Arc::new(Hub::default());
-        let listening = Listening {
+    /// A service of an organization of its own.
+    fn listening(random: &Seeded) -> Listening {
+        Listening {
             organization: OrganizationId::new(NOW, random),
             service: ServiceId::new(NOW, random),
             is_of_platform: false,
             keys: Vec::new(),
-        };
-        let (stream, _) = hub.add(listening, ApiKeyId::new(NOW, random));
+        }
+    }
+
+    fn hub_with_a_stream(random: &Seeded) -> (Arc<Hub>, Subscribed) {
+        let hub = Arc::new(Hub::default());
+        let (stream, _) = hub.add(listening(random), ApiKeyId::new(NOW, random));
         (hub, stream)
     }
 
     /// The same after the stream has joined.
-    fn hub_with_a_joined_stream(random: &Seeded) -> (Arc<Hub>, Subscribed, Vec<Vec<u64>>) {
+    fn hub_with_a_joined_stream(random: &Seeded) -> (Arc<Hub>, Subscribed) {
         let (hub, stream) = hub_with_a_stream(random);
-        let (_, streams) = hub.begin_read().expect("a stream");
-        hub.give(&page(&[], random), &streams);
-        (hub, stream, streams)
+        give(&hub, page(&[], random));
+        (hub, stream)
+    }
+
+    fn give(hub: &Hub, page: Page) {
+        let reading = hub.begin_read().expect("a stream");
+        hub.give(&page.into(), &reading);
     }
 
     async fn received(stream: &mut Subscribed, most: usize) -> (usize, usize) {
@@ -451,14 +542,14 @@ mod tests {
     #[tokio::test]
     async fn a_stream_for_which_too_many_bytes_wait_ends() {
         let random = Seeded::new(1);
-        let (hub, mut stream, streams) = hub_with_a_joined_stream(&random);
+        let (hub, mut stream) = hub_with_a_joined_stream(&random);
         // About 35 KB each: what is taken makes room.
         for _ in 0..10 {
-            hub.give(&page(&[1000; 50], &random), &streams);
+            give(&hub, page(&[1000; 50], &random));
             let (count, size) = received(&mut stream, 50).await;
             assert!(count == 50 && size > 1_000_000, "{count} {size}");
         }
-        hub.give(&page(&[1000; 500], &random), &streams);
+        give(&hub, page(&[1000; 500], &random));
         assert!(hub.begin_read().is_none(), "the stream has left");
         let (count, size) = received(&mut stream, 500).await;
         assert!(count > 50 && size <= WAITING_SIZE_MAX, "{count} {size}");
@@ -470,15 +561,18 @@ mod tests {
         let (hub, stream) = hub_with_a_stream(&random);
         let before = Instant::now();
         assert_eq!(stream.place(before), Place::Unread);
-        let (_, streams) = hub.begin_read().expect("a stream");
-        let later = Instant::now();
+        let later = || Instant::now() + Duration::from_secs(1);
         let empty = |end, is_full| Page { end: cursor(end), is_full, ..page(&[], &random) };
-        hub.give(&empty(1, true), &streams);
+        give(&hub, empty(1, true));
         assert_eq!(stream.place(before), Place::Behind("0-1-1".to_owned()));
-        hub.give(&empty(2, false), &streams);
+        give(&hub, empty(2, false));
         assert_eq!(stream.place(before), Place::AtEnd("0-2-1".to_owned()));
-        assert_eq!(stream.place(later), Place::Behind("0-2-1".to_owned()), "the stream read later by itself");
-        hub.give(&page(&[1], &random), &streams);
+        assert_eq!(
+            stream.place(later()),
+            Place::Behind("0-2-1".to_owned()),
+            "the stream read later by itself"
+        );
+        give(&hub, page(&[1], &random));
         assert_eq!(stream.place(before), Place::Sending);
     }
 
@@ -486,27 +580,57 @@ mod tests {
     async fn a_stream_gets_nothing_from_before_it_joined() {
         let random = Seeded::new(1);
         let (hub, mut stream) = hub_with_a_stream(&random);
-        let (_, streams) = hub.begin_read().expect("a stream");
         // The reader is behind: the stream may have read these, and sent a reset, days ago.
         let mut behind = Page { is_full: true, ..page(&[1, 1], &random) };
         behind.delivered[0].events = vec![Event::Reset];
-        hub.give(&behind, &streams);
+        give(&hub, behind);
         assert!(stream.is_ready.try_recv().is_err() && stream.queue.is_empty());
-        hub.give(&page(&[1], &random), &streams);
+        give(&hub, page(&[1], &random));
         stream.joined().await;
         assert!(stream.queue.is_empty(), "its own read has what the last page had");
-        hub.give(&page(&[1, 1, 1], &random), &streams);
+        give(&hub, page(&[1, 1, 1], &random));
         assert_eq!(received(&mut stream, 3).await.0, 3);
+    }
+
+    #[tokio::test]
+    async fn an_organization_that_keeps_others_waiting_leaves_and_they_stay() {
+        let random = Seeded::new(1);
+        let hub = Arc::new(Hub::default());
+        let [mut greedy, mut other] =
+            [(), ()].map(|()| hub.add(listening(&random), ApiKeyId::new(NOW, &random)).0);
+        give(&hub, page(&[], &random));
+        let of = |stream: u64, full: Page| {
+            let reading = hub.begin_read().expect("two streams");
+            let to = reading.streams.iter().position(|ids| ids.contains(&stream)).expect("it is read for");
+            let delivered = full.delivered.into_iter().map(|one| Delivered { to, ..one }).collect();
+            hub.give(&Page { delivered, is_full: true, ..full }.into(), &reading);
+        };
+        of(greedy.id, page(&[9, 9], &random));
+        assert_eq!(received(&mut greedy, 2).await.0, 2, "it has not been long");
+        hub.state.lock().behind_since = Instant::now().checked_sub(BEHIND_MAX * 2);
+        assert!(hub.behind_for() > BEHIND_MAX);
+        of(greedy.id, page(&[9], &random));
+        assert_eq!(received(&mut greedy, 2).await.0, 1, "it has what was read, and no more");
+        of(other.id, page(&[9], &random));
+        assert_eq!(received(&mut other, 1).await.0, 1, "alone it may have all");
+        // One that waits to join is kept waiting too.
+        let (mut joining, _) = hub.add(listening(&random), ApiKeyId::new(NOW, &random));
+        of(other.id, page(&[9], &random));
+        assert_eq!(received(&mut other, 2).await.0, 1);
+        give(&hub, page(&[], &random));
+        joining.joined().await;
+        assert_eq!(hub.behind_for(), Duration::ZERO);
+        assert_eq!(hub.state.lock().streams.keys().copied().collect::<Vec<_>>(), [joining.id]);
     }
 
     #[tokio::test]
     async fn an_event_that_is_larger_than_what_may_wait_is_given_alone() {
         let random = Seeded::new(1);
-        let (hub, mut stream, streams) = hub_with_a_joined_stream(&random);
-        hub.give(&page(&[150_000], &random), &streams);
+        let (hub, mut stream) = hub_with_a_joined_stream(&random);
+        give(&hub, page(&[150_000], &random));
         let (count, size) = received(&mut stream, 1).await;
         assert!(count == 1 && size > WAITING_SIZE_MAX, "{size}");
-        hub.give(&page(&[1, 150_000], &random), &streams);
+        give(&hub, page(&[1, 150_000], &random));
         assert!(hub.begin_read().is_none(), "something waited");
     }
 }

@@ -11,12 +11,14 @@ use identity::{Error, Result};
 use std::future::Future;
 use std::time::{Duration, Instant};
 use store::{Answer, Read, Snapshot, Store};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Streams that read at once, of all kinds.
 const AT_ONCE: usize = 64;
 /// Those of one organization, so that thousands of its streams do not keep those of others waiting.
 const OF_AN_ORGANIZATION: usize = AT_ONCE / 4;
+/// Large pages of what they have missed that streams of one organization have in memory, until their clients have read them.
+const PAGES_OF_AN_ORGANIZATION: usize = 16;
 /// Reads at once of what services have missed.
 const CATCHING_UP: usize = 4;
 /// Pauses after a refusal, each twice the one before.
@@ -33,6 +35,7 @@ pub(crate) struct Reads {
     missed: Semaphore,
     /// Those of organizations whose services have missed something.
     missed_by: Turns,
+    pages_of: Turns,
 }
 
 impl Default for Reads {
@@ -42,6 +45,7 @@ impl Default for Reads {
             states_of: Turns::of_each(OF_AN_ORGANIZATION),
             missed: Semaphore::new(CATCHING_UP),
             missed_by: Turns::default(),
+            pages_of: Turns::of_each(PAGES_OF_AN_ORGANIZATION),
         }
     }
 }
@@ -60,6 +64,16 @@ impl Reads {
     {
         let _own = self.states_of.wait(organization).await;
         run(&self.states, || store.query(Read::default().in_background(), query.clone())).await
+    }
+
+    /// The turn of a stream of an organization to have a large page in memory, if one is free.
+    pub(super) fn page_turn(&self, organization: &OrganizationId) -> Option<OwnedSemaphorePermit> {
+        self.pages_of.now(organization)
+    }
+
+    /// Waits for such a turn.
+    pub(super) async fn next_page_turn(&self, organization: &OrganizationId) -> Option<OwnedSemaphorePermit> {
+        self.pages_of.wait(organization).await
     }
 
     /// Reads a page of what a service of this organization has missed, in the same way.

@@ -13,14 +13,20 @@ use crate::web::error::{Problem, Result};
 use crate::web::service_key::ServiceKey;
 use axum::response::Response;
 use identity::api_keys::{self, ApiKey};
-use identity::events::{self, Event, Listening};
+use identity::events::{self, Delivered, Event, Listening};
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::{Answer, LogCursor, Snapshot, Time};
 use tokio::sync::Notify;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
+
+/// A page of what a stream has missed that takes less, about, is sent without a turn.
+const SMALL_PAGE: usize = 32 * 1024;
+/// The time that a client has for a larger one.
+const LARGE_PAGE_MAX: Duration = Duration::from_secs(30);
 
 /// What the stream is for.
 struct Reader {
@@ -106,7 +112,7 @@ impl Reader {
         stream.send(frame::heartbeat(Some(&cursor.to_string()))).await?;
         heartbeat.reset();
         let wake = Arc::new(Notify::new());
-        let mut standing = standing;
+        let (mut standing, mut is_sending) = (standing, false);
         loop {
             let woken = wake.clone();
             let watch = self.app.store.watch(&standing.keys, standing.seen, move || woken.notify_one());
@@ -132,6 +138,7 @@ impl Reader {
                             if !is_known {
                                 stream.send(text).await?;
                             }
+                            is_sending &= !events.is_empty();
                         }
                         Some(Message::Reset(reason)) => return stream.send(frame::reset(reason)).await,
                         Some(Message::KeyEnded) => {
@@ -154,13 +161,15 @@ impl Reader {
                         }
                         Place::Behind(cursor) => {
                             // The reader may be behind what the stream has read by itself. A cursor never goes back.
-                            let frame = if known.is_empty() { frame::progress(&cursor) } else { frame::heartbeat(None) };
-                            stream.send(frame).await?;
+                            let passed = known.is_empty().then_some(&cursor as &dyn Display);
+                            stream.send(frame::progress(passed)).await?;
                             if self.must_verify() {
                                 break;
                             }
                         }
-                        Place::Sending => {}
+                        // Messages have waited since the last tick: the client must not take them for the present.
+                        Place::Sending if is_sending => stream.send(frame::progress(None)).await?,
+                        Place::Sending => is_sending = true,
                         Place::Unread => {
                             stream.bye("unavailable");
                             return Err(Ended);
@@ -203,6 +212,7 @@ impl Reader {
         let mut heartbeat = tokio::time::interval(self.app.settings.stream_heartbeat);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         heartbeat.reset();
+        let mut turn = None;
         loop {
             let page = {
                 let mut read = pin!(size.read(|entries| {
@@ -235,12 +245,29 @@ impl Reader {
                 stream.bye("key_ended");
                 return Err(Ended);
             }
-            for delivered in &page.delivered {
-                if delivered.events.iter().any(|event| matches!(event, Event::Reset)) {
-                    stream.send(frame::reset("plan_changed")).await?;
-                    return Err(Ended);
+            let is_large = page.delivered.iter().map(Delivered::size).sum::<usize>() > SMALL_PAGE;
+            let reads = &self.app.streams.reads;
+            if is_large && turn.is_none() {
+                turn = reads.page_turn(&self.listening.organization);
+                if turn.is_none() {
+                    drop(page);
+                    let mut next = pin!(reads.next_page_turn(&self.listening.organization));
+                    turn = loop {
+                        tokio::select! {
+                            turn = &mut next => break turn,
+                            ended = stream.ended() => return Err(ended),
+                            _ = heartbeat.tick() => stream.heartbeat_now(),
+                        }
+                    };
+                    continue;
                 }
-                stream.send(texts(delivered)).await?;
+            }
+            match turn.take() {
+                // A client that reads so slowly comes back at the event that it has.
+                Some(_turn) => {
+                    timeout(LARGE_PAGE_MAX, send_all(stream, page.delivered)).await.unwrap_or(Err(Ended))?
+                }
+                None => send_all(stream, page.delivered).await?,
             }
             if let Some(known) = known.as_deref_mut() {
                 known.extend(page.numbers);
@@ -249,7 +276,19 @@ impl Reader {
             if !page.is_full {
                 return Ok(());
             }
-            stream.send(frame::progress(cursor)).await?;
+            stream.send(frame::progress(Some(cursor))).await?;
         }
     }
+}
+
+/// Sends the events of a page. Each is forgotten when it is sent.
+async fn send_all(stream: &mut Stream, page: Vec<Delivered>) -> std::result::Result<(), Ended> {
+    for delivered in page {
+        if delivered.events.iter().any(|event| matches!(event, Event::Reset)) {
+            stream.send(frame::reset("plan_changed")).await?;
+            return Err(Ended);
+        }
+        stream.send_own(&texts(&delivered)).await?;
+    }
+    Ok(())
 }

@@ -28,6 +28,10 @@ const BACK_AFTER_MS: u64 = 1_000;
 const PER_FREE_PLACE: usize = 4;
 /// Streams of an API key that have a place although its organization has no other one left.
 const KEPT_FOR_KEY: usize = 4;
+/// So many of them an organization may have in all: it may have a hundred keys.
+const KEPT_FOR_ORGANIZATION: usize = 32;
+/// A text of a stream's own is sent in pieces of so many bytes.
+const PIECE: usize = 32 * 1024;
 /// When a caller with too many streams may try again.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -46,6 +50,8 @@ struct Open {
     all: usize,
     by_caller: Counts,
     by_organization: Counts,
+    /// Streams of API keys in places that are kept for them.
+    kept_by_organization: Counts,
     /// Counts all that were opened, for the jitter.
     opened: u64,
 }
@@ -97,6 +103,8 @@ impl Default for Streams {
 pub(super) struct Stream {
     streams: Arc<Streams>,
     caller: Caller,
+    /// Its place is one that is kept for API keys.
+    is_kept: bool,
     number: u64,
     out: mpsc::Sender<Bytes>,
     stopping: watch::Receiver<bool>,
@@ -143,8 +151,11 @@ impl Streams {
         }
         let of_organization = open.by_organization.of(&caller.organization);
         // A back end has a stream in each of its processes. An organization has few API keys.
-        let is_of_few = caller.is_program && open.by_caller.of(&caller.id) < KEPT_FOR_KEY;
-        if !is_of_few && of_organization >= PER_FREE_PLACE * (most - open.all) {
+        let is_of_few = caller.is_program
+            && open.by_caller.of(&caller.id) < KEPT_FOR_KEY
+            && open.kept_by_organization.of(&caller.organization) < KEPT_FOR_ORGANIZATION;
+        let is_kept = of_organization >= PER_FREE_PLACE * (most - open.all);
+        if is_kept && !is_of_few {
             let detail = format!(
                 "This instance has few streams left (`streams_max`), and this organization has {of_organization}. Try again later."
             );
@@ -154,10 +165,14 @@ impl Streams {
         open.opened += 1;
         open.by_caller.add(&caller.id);
         open.by_organization.add(&caller.organization);
+        if is_kept {
+            open.kept_by_organization.add(&caller.organization);
+        }
         let (out, frames) = mpsc::channel(WAITING_MAX);
         let stream = Stream {
             streams: self.clone(),
             caller,
+            is_kept,
             number: open.opened,
             out,
             stopping: self.stopping.subscribe(),
@@ -189,6 +204,21 @@ impl Stream {
         }
         self.bye("stopping");
         Err(Ended)
+    }
+
+    /// Sends a text that no other stream has, in pieces: beside the text itself only so much of it waits for a client that
+    /// does not read.
+    pub(super) async fn send_own(&mut self, text: &str) -> Result<(), Ended> {
+        let mut pieces = text.as_bytes().chunks(PIECE).map(Bytes::copy_from_slice);
+        self.send(pieces.next().unwrap_or_default()).await?;
+        for piece in pieces {
+            tokio::select! {
+                sent = self.out.send(piece) => sent.map_err(|_| Ended)?,
+                // Nothing may follow half of an event, which clients forget at the end of the stream.
+                () = stopped(&mut self.stopping) => return Err(Ended),
+            }
+        }
+        Ok(())
     }
 
     /// Sends a sign of life if there is room: a client with bytes that it has not read needs none.
@@ -232,6 +262,9 @@ impl Drop for Stream {
         open.all -= 1;
         open.by_caller.remove(&self.caller.id);
         open.by_organization.remove(&self.caller.organization);
+        if self.is_kept {
+            open.kept_by_organization.remove(&self.caller.organization);
+        }
     }
 }
 
@@ -283,7 +316,11 @@ mod tests {
         assert_eq!(of_key.len(), KEPT_FOR_KEY, "its back end has some");
         let refused = open_for_key().err().expect("no more");
         assert_eq!((refused.status.as_u16(), refused.code), (503, "unavailable"));
-        drop(of_key);
+        let of_keys: Vec<_> = (0..100)
+            .map_while(|key| streams.open(of("greedy", &format!("key {key}")), 1000, 9).ok())
+            .collect();
+        assert_eq!(of_keys.len(), KEPT_FOR_ORGANIZATION - KEPT_FOR_KEY, "not some for each of many keys");
+        drop((of_key, of_keys));
         let second = fill(&streams, "second", 1000);
         assert_eq!(second.len(), 160);
         for number in 0..10 {

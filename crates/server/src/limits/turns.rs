@@ -36,7 +36,12 @@ impl Turns {
         self.of(organization).acquire_owned().await.ok()
     }
 
-    /// The same; the error is that its time is over.
+    /// The turn of an organization if one is free.
+    pub(crate) fn now(&self, organization: &OrganizationId) -> Option<OwnedSemaphorePermit> {
+        self.of(organization).try_acquire_owned().ok()
+    }
+
+    /// The same as [`Turns::wait`]; the error is that its time is over.
     pub(crate) async fn wait_for(
         &self,
         organization: &OrganizationId,

@@ -170,6 +170,8 @@ fn page(app: &App, is_ready: bool) -> Page {
     );
     page.gauge("held_polls", "Polls of devices that wait for their user", app.long_polls.count());
     page.gauge("streams", "Open streams of GET /api/live", app.streams.count());
+    let behind = app.streams.hub.behind_for().as_secs_f64();
+    page.gauge("streams_behind_seconds", "For how long streams of services have been behind the log", behind);
     app.hash_lane.show(&mut page);
     page.counter(
         "passwords_throttled_total",

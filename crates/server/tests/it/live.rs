@@ -531,6 +531,12 @@ async fn a_stream_that_waits_for_its_place_reads_by_itself() {
     server.stop().await;
 }
 
+/// Each user is a member of their own customer, as if it were a team.
+static MEMBER: store::Sql = store::sql(
+    "INSERT INTO customer_members (customer_id, user_id, role, created_at)
+     SELECT id, user_id, 'member', created_at FROM customers WHERE user_id IS NOT NULL",
+);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_cannot_go_on_from_its_cursor_is_reset() {
     let server = TestServer::start().await;
@@ -543,10 +549,18 @@ async fn a_stream_that_cannot_go_on_from_its_cursor_is_reset() {
         assert_eq!(reset.id.as_deref(), Some(""), "the client forgets its cursor");
         assert!(live.next().await.is_none());
     }
-    // A price decides which of several subscriptions counts.
+    // Without teams a user has one subscription for a service, and a price decides nothing.
     let mut live = Live::open(&server, &sketch.token, Some(&cursor)).await;
     live.joined().await;
     owner.change("PATCH", "/api/organizations/acme/plans/pro", json!({ "price_cents": 1 })).await;
+    live.expect("service.changed").await;
+    // Of the several ones of a member it decides which one counts.
+    let joined = server.app.store.write("test.member", |tx| {
+        tx.changed(store::Key::table("customer_members"));
+        tx.exec(&MEMBER, store::args![]).map(drop)
+    });
+    joined.await.map_err(|error: store::Error| error).expect("a member");
+    owner.change("PATCH", "/api/organizations/acme/plans/pro", json!({ "price_cents": 2 })).await;
     assert_eq!(live.expect("reset").await.data["reason"], "plan_changed");
     assert!(live.next().await.is_none());
 
