@@ -62,15 +62,15 @@ function newRow() {
 
 /** @param {number} id */
 async function increment(id) {
-  const page = shown.findIndex((counters) => counters.some((counter) => counter.id === id));
-  const after = page > 0 ? (shown[page - 1]?.at(-1)?.id ?? 0) : 0;
+  /** @param {Counters} counters */
+  const counted = (counters) =>
+    counters.some((counter) => counter.id === id)
+      ? counters.map((counter) => (counter.id === id ? { ...counter, value: counter.value + 1 } : counter))
+      : counters;
   try {
     await client.call('increment', { id }, {
       idempotencyKey: crypto.randomUUID?.(),
-      optimistic: (local) =>
-        local.update('list_counters', { after }, (counters) =>
-          counters.map((counter) => (counter.id === id ? { ...counter, value: counter.value + 1 } : counter)),
-        ),
+      optimistic: (local) => local.updateAll('list_counters', counted),
     });
     at('error').hidden = true;
   } catch (error) {

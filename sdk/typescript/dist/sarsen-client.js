@@ -87,7 +87,7 @@ function tokenFailed(cause) {
 class ConnectionError extends Error {
     name = 'ConnectionError';
     constructor(cause) {
-        super('The server could not be reached. Check the connection and try again.', { cause });
+        super('No answer came. Whether the request was carried out is not known: check that before you send it again.', { cause });
     }
 }
 function seconds(header) {
@@ -1047,9 +1047,12 @@ class Feed {
         this.#sink = sink;
         this.#connection = new Connection(http, this, timing);
     }
-    want(wanted, held) {
+    want(wanted, held, notBefore) {
         const known = this.#entries.get(wanted.id);
         if (known) {
+            const version = known.state.settled ?? known.state.version;
+            if (notBefore !== undefined && !covers(version, notBefore))
+                return this.ask(wanted.id, notBefore);
             // A tab may hold more than this connection, which has just begun.
             if (!isAnswer(known.state) && isAnswer(held))
                 known.state = held;
@@ -1058,8 +1061,8 @@ class Feed {
                 this.#sink.state(wanted.id, known.state);
             return;
         }
-        const begin = { key: '', notBefore: undefined, asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
-        const entry = { wanted, state: held, ...begin };
+        const begin = { key: '', asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
+        const entry = { wanted, state: held, notBefore, ...begin };
         this.#entries.set(wanted.id, entry);
         this.#subscribe(entry);
     }
@@ -1184,13 +1187,18 @@ const SETTLE_MS = 2_000;
 const SETTLE_MAX_MS = 30_000;
 class Subscriptions {
     connect;
+    written;
     #topics = new Map();
     #onStatus = new Set();
     #status = 'idle';
     #source;
-    /** Is called before the first subscription is made, and again after `reset`. */
-    constructor(connect) {
+    /**
+     * `connect` is called before the first subscription is made, and again after `reset`. `written` is the version of an
+     * answer that this client has just had: what is subscribed to from now on must not be older.
+     */
+    constructor(connect, written = () => undefined) {
         this.connect = connect;
+        this.written = written;
     }
     get source() {
         return this.#source;
@@ -1202,7 +1210,7 @@ class Subscriptions {
     use(source) {
         this.#source = source;
         for (const topic of this.#topics.values())
-            source.want(topic.wanted, topic.newest);
+            source.want(topic.wanted, topic.newest, topic.notBefore);
     }
     /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
     reset() {
@@ -1241,9 +1249,10 @@ class Subscriptions {
         if (!topic) {
             // Later changes of the caller's object must not change the subscription.
             topic = new Topic({ id, query, args: JSON.parse(canonical(args)) }, () => this.#source);
+            topic.notBefore = this.written();
             this.#topics.set(id, topic);
             if (this.#source)
-                this.#source.want(topic.wanted, NOTHING);
+                this.#source.want(topic.wanted, NOTHING, topic.notBefore);
             else
                 this.connect();
         }
@@ -1262,6 +1271,14 @@ class Subscriptions {
     /** Applies a change to the present value of a query, if it is subscribed to. */
     apply(query, args, layer) {
         return this.#topics.get(idOf(query, args))?.apply(layer);
+    }
+    /** Applies a change to all present values of a query that it changes, whatever their arguments. */
+    applyToAll(query, change) {
+        const all = [...this.#topics.values()].filter(({ wanted }) => wanted.query === query);
+        const layers = all.map((topic) => ({ topic, apply: (value) => change(value, topic.wanted.args) }));
+        // Where nothing changes, no frame would come that ends the change. All are tried first: if one throws, none is applied.
+        const changed = layers.filter(({ topic, apply }) => topic.isChangedBy(apply));
+        return changed.map(({ topic, apply }) => topic.apply({ apply }));
     }
     onStatus(listener) {
         const entry = { call: listener };
@@ -1294,6 +1311,8 @@ class Topic {
     #listeners = new Set();
     /** The newest state of the server. */
     newest = NOTHING;
+    /** The first state must not be older. */
+    notBefore;
     /** The state that is shown below the layers. */
     #base = NOTHING;
     #layers = [];
@@ -1347,6 +1366,7 @@ class Topic {
             this.#isDue = true;
         }
         this.newest = isEqual ? { ...state, value: this.newest.value } : state;
+        this.notBefore = undefined;
         this.#frames += 1;
         if (!this.#isHolding())
             this.#settle();
@@ -1360,6 +1380,10 @@ class Topic {
     report(error) {
         for (const listener of this.#present())
             safely(() => listener.onError?.(error));
+    }
+    /** Whether it shows a value, and a change makes another one of it. */
+    isChangedBy(apply) {
+        return this.#hasShown && apply(this.#shown) !== this.#shown;
     }
     apply(layer) {
         const applied = { apply: layer.apply, answer: undefined };
@@ -1394,6 +1418,7 @@ class Topic {
         for (const layer of [...this.#layers])
             this.#remove(layer);
         this.newest = this.#base = NOTHING;
+        this.notBefore = undefined;
         this.#hasShown = false;
         this.#shown = undefined;
         this.#problem = undefined;
@@ -1552,12 +1577,12 @@ class SharedSource {
         this.#channel.onmessage = (event) => this.#receive(event.data);
         void this.#join();
     }
-    want(wanted, held) {
-        this.#wanted.set(wanted.id, { wanted, state: held });
+    want(wanted, held, notBefore) {
+        this.#wanted.set(wanted.id, { wanted, state: held, notBefore });
         if (this.#feed)
-            this.#add(this.#tab, wanted, held);
+            this.#add(this.#tab, wanted, held, notBefore);
         else if (this.#isHere)
-            this.#post({ kind: 'want', tab: this.#tab, wanted, held });
+            this.#post({ kind: 'want', tab: this.#tab, wanted, held, notBefore });
     }
     drop(id) {
         this.#wanted.delete(id);
@@ -1682,8 +1707,8 @@ class SharedSource {
             },
             status: (status) => this.#tellStatus(status),
         });
-        for (const { wanted, state } of this.#wanted.values())
-            this.#add(this.#tab, wanted, state);
+        for (const { wanted, state, notBefore } of this.#wanted.values())
+            this.#add(this.#tab, wanted, state, notBefore);
         this.#post({ kind: 'leader' });
         return new Promise((resolve) => (this.#release = resolve));
     }
@@ -1744,8 +1769,8 @@ class SharedSource {
     #announce() {
         if (!this.#isHere || this.#feed)
             return;
-        for (const { wanted, state } of this.#wanted.values()) {
-            this.#post({ kind: 'want', tab: this.#tab, wanted, held: state });
+        for (const { wanted, state, notBefore } of this.#wanted.values()) {
+            this.#post({ kind: 'want', tab: this.#tab, wanted, held: state, notBefore });
         }
     }
     #receive(message) {
@@ -1773,7 +1798,7 @@ class SharedSource {
         if (message.kind === 'want' && this.#refusal)
             this.#handOver(this.#refusal);
         else if (message.kind === 'want')
-            this.#add(message.tab, message.wanted, message.held);
+            this.#add(message.tab, message.wanted, message.held, message.notBefore);
         else if (message.kind === 'drop')
             this.#remove(message.tab, message.id);
         else if (message.kind === 'ask')
@@ -1788,10 +1813,10 @@ class SharedSource {
         const held = this.#wanted.get(id);
         if (!held)
             return;
-        held.state = state;
+        Object.assign(held, { state, notBefore: undefined });
         this.#sink.state(id, state);
     }
-    #add(tab, wanted, held) {
+    #add(tab, wanted, held, notBefore) {
         let ids = this.#tabs.get(tab);
         if (!ids) {
             ids = new Set();
@@ -1802,7 +1827,7 @@ class SharedSource {
             }
         }
         ids.add(wanted.id);
-        this.#feed?.want(wanted, held);
+        this.#feed?.want(wanted, held, notBefore);
     }
     #remove(tab, id) {
         this.#tabs.get(tab)?.delete(id);
@@ -1857,6 +1882,8 @@ class SharedSource {
 // The client: calls, live queries and optimistic changes, typed by the back end's `Api`.
 /** Why a call ends to which no answer comes. */
 const SILENT = 'silent';
+/** What is subscribed to within this time after an answer is not older than that: another instance may not have heard of it. */
+const WRITTEN_MS = 10_000;
 /** So often `call` repeats a mutation with an idempotency key. */
 const REPEATS = 3;
 /** It does not repeat where the server asks for a longer pause, in seconds. */
@@ -1874,6 +1901,8 @@ class Client {
     #closed = false;
     /** The newest version of this client's answers: queries read a state that is not older. */
     #version;
+    /** When that answer came, by the page's clock. */
+    #answeredAt = -Infinity;
     #hurry = () => {
         this.#rest.abort();
         this.#source?.hurry();
@@ -1902,7 +1931,8 @@ class Client {
         this.#url = options.url ?? (typeof location === 'undefined' ? '' : location.origin);
         this.#http = new Http(this.#url, tokens, options.fetch ?? ((...request) => fetch(...request)));
         this.#share = (options.share ?? true) && canShare();
-        this.#subscriptions = new Subscriptions(() => void this.#connect());
+        const written = () => (performance.now() - this.#answeredAt < WRITTEN_MS ? this.#version : undefined);
+        this.#subscriptions = new Subscriptions(() => void this.#connect(), written);
         globalThis.addEventListener?.('online', this.#hurry);
         globalThis.addEventListener?.('pagehide', this.#left);
         globalThis.addEventListener?.('pageshow', this.#back);
@@ -1921,8 +1951,11 @@ class Client {
             if (layer)
                 layers.push(layer);
         };
+        const updateAll = (query, change) => {
+            layers.push(...this.#subscriptions.applyToAll(query, (value, of) => change(value, of)));
+        };
         try {
-            options.optimistic?.({ update: update });
+            options.optimistic?.({ update, updateAll });
             const answer = await this.#send(name, args, options);
             layers.forEach((layer) => layer.answered(answer.version));
             return answer;
@@ -1985,6 +2018,7 @@ class Client {
                 const answer = await this.#attempt(request, signal);
                 if (replaces(answer.version, this.#version))
                     this.#version = answer.version;
+                this.#answeredAt = performance.now();
                 return answer;
             }
             catch (error) {
@@ -2071,7 +2105,6 @@ class Client {
         this.#subscriptions.reset();
     }
 }
-/** The JSON of an answer. An answer that is cut, or a proxy's page instead of it, is no answer. */
 /** An answer of a call. A version that cannot be sent back would make all later calls fail. */
 function checked(body) {
     const version = body?.version;
@@ -2079,6 +2112,7 @@ function checked(body) {
         return body;
     throw new ConnectionError(new Error('The answer is not one of a call: it has no version.'));
 }
+/** The JSON of an answer. An answer that is cut, or a proxy's page instead of it, is no answer. */
 async function bodyOf(response, signal) {
     try {
         return await response.json();

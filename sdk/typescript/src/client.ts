@@ -68,6 +68,14 @@ export interface Local<A extends ApiShape> {
     args: Args<A['queries'], N>,
     change: (value: Value<A['queries'], N>) => Value<A['queries'], N>,
   ): void;
+  /**
+   * The same for all live queries of this name that have a value, such as the pages of a list. `change` returns the value
+   * itself where nothing changes.
+   */
+  updateAll<N extends Name<A['queries']>>(
+    query: N,
+    change: (value: Value<A['queries'], N>, args: Args<A['queries'], N>) => Value<A['queries'], N>,
+  ): void;
 }
 
 /** The answer of a call. */
@@ -79,6 +87,8 @@ export interface Answer<V> {
   settled?: string;
 }
 
+/** What is subscribed to within this time after an answer is not older than that: another instance may not have heard of it. */
+const WRITTEN_MS = 10_000;
 /** So often `call` repeats a mutation with an idempotency key. */
 const REPEATS = 3;
 /** It does not repeat where the server asks for a longer pause, in seconds. */
@@ -97,6 +107,8 @@ export class Client<A extends ApiShape = AnyApi> {
   #closed = false;
   /** The newest version of this client's answers: queries read a state that is not older. */
   #version: string | undefined;
+  /** When that answer came, by the page's clock. */
+  #answeredAt = -Infinity;
   readonly #hurry = () => {
     this.#rest.abort();
     this.#source?.hurry();
@@ -123,7 +135,8 @@ export class Client<A extends ApiShape = AnyApi> {
     this.#url = options.url ?? (typeof location === 'undefined' ? '' : location.origin);
     this.#http = new Http(this.#url, tokens, options.fetch ?? ((...request) => fetch(...request)));
     this.#share = (options.share ?? true) && canShare();
-    this.#subscriptions = new Subscriptions(() => void this.#connect());
+    const written = () => (performance.now() - this.#answeredAt < WRITTEN_MS ? this.#version : undefined);
+    this.#subscriptions = new Subscriptions(() => void this.#connect(), written);
     globalThis.addEventListener?.('online', this.#hurry);
     globalThis.addEventListener?.('pagehide', this.#left);
     globalThis.addEventListener?.('pageshow', this.#back);
@@ -145,8 +158,11 @@ export class Client<A extends ApiShape = AnyApi> {
       const layer = this.#subscriptions.apply(query, (of ?? {}) as Record<string, unknown>, { apply });
       if (layer) layers.push(layer);
     };
+    const updateAll = (query: string, change: (value: never, of: never) => unknown) => {
+      layers.push(...this.#subscriptions.applyToAll(query, (value, of) => change(value as never, of as never)));
+    };
     try {
-      options.optimistic?.({ update: update as Local<A>['update'] });
+      options.optimistic?.({ update, updateAll } as Local<A>);
       const answer = await this.#send<Value<Calls<A>, N>>(name, args, options);
       layers.forEach((layer) => layer.answered(answer.version));
       return answer;
@@ -213,6 +229,7 @@ export class Client<A extends ApiShape = AnyApi> {
       try {
         const answer = await this.#attempt<V>(request, signal);
         if (replaces(answer.version, this.#version)) this.#version = answer.version;
+        this.#answeredAt = performance.now();
         return answer;
       } catch (error) {
         if (error instanceof TokenError) throw error.cause;
@@ -289,7 +306,6 @@ export class Client<A extends ApiShape = AnyApi> {
   }
 }
 
-/** The JSON of an answer. An answer that is cut, or a proxy's page instead of it, is no answer. */
 /** An answer of a call. A version that cannot be sent back would make all later calls fail. */
 function checked<V>(body: unknown): Answer<V> {
   const version: unknown = (body as { version?: unknown } | null)?.version;
@@ -297,6 +313,7 @@ function checked<V>(body: unknown): Answer<V> {
   throw new ConnectionError(new Error('The answer is not one of a call: it has no version.'));
 }
 
+/** The JSON of an answer. An answer that is cut, or a proxy's page instead of it, is no answer. */
 async function bodyOf(response: Response, signal: AbortSignal): Promise<unknown> {
   try {
     return await response.json();

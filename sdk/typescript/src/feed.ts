@@ -5,11 +5,12 @@ import { Connection, type Status, type Subscriber, type Subscription, type Timin
 import type { Http } from './http.js';
 import { ProblemError } from './problem.js';
 import { after, have, isBase, NOTHING, type Frame, type State, type Wanted } from './state.js';
+import { covers } from './version.js';
 
 /** Where a tab gets its states from: a connection of its own, or that of another tab. */
 export interface Source {
-  /** Begins to deliver states. `held` is what the tab holds already. */
-  want(wanted: Wanted, held: State): void;
+  /** Begins to deliver states, none of which is older than `notBefore`. `held` is what the tab holds already. */
+  want(wanted: Wanted, held: State, notBefore?: string): void;
   drop(id: string): void;
   /** Asks for a state that is not older than `version`. */
   ask(id: string, version: string | undefined): void;
@@ -65,17 +66,19 @@ export class Feed implements Source, Subscriber {
     this.#connection = new Connection(http, this, timing);
   }
 
-  want(wanted: Wanted, held: State): void {
+  want(wanted: Wanted, held: State, notBefore?: string): void {
     const known = this.#entries.get(wanted.id);
     if (known) {
+      const version = known.state.settled ?? known.state.version;
+      if (notBefore !== undefined && !covers(version, notBefore)) return this.ask(wanted.id, notBefore);
       // A tab may hold more than this connection, which has just begun.
       if (!isAnswer(known.state) && isAnswer(held)) known.state = held;
       // What the tab shows already is no news: it would take back a problem that lasts.
       if (isAnswer(known.state) && !isSame(known.state, held)) this.#sink.state(wanted.id, known.state);
       return;
     }
-    const begin = { key: '', notBefore: undefined, asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
-    const entry: Entry = { wanted, state: held, ...begin };
+    const begin = { key: '', asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
+    const entry: Entry = { wanted, state: held, notBefore, ...begin };
     this.#entries.set(wanted.id, entry);
     this.#subscribe(entry);
   }

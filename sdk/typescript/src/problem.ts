@@ -72,7 +72,7 @@ export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
 
   constructor(cause: unknown) {
-    super('The server could not be reached. Check the connection and try again.', { cause });
+    super('No answer came. Whether the request was carried out is not known: check that before you send it again.', { cause });
   }
 }
 

@@ -44,8 +44,14 @@ export class Subscriptions implements Sink {
   #status: Status = 'idle';
   #source: Source | undefined;
 
-  /** Is called before the first subscription is made, and again after `reset`. */
-  constructor(private readonly connect: () => void) {}
+  /**
+   * `connect` is called before the first subscription is made, and again after `reset`. `written` is the version of an
+   * answer that this client has just had: what is subscribed to from now on must not be older.
+   */
+  constructor(
+    private readonly connect: () => void,
+    private readonly written: () => string | undefined = () => undefined,
+  ) {}
 
   get source(): Source | undefined {
     return this.#source;
@@ -58,7 +64,7 @@ export class Subscriptions implements Sink {
   /** Begins to use a source. */
   use(source: Source): void {
     this.#source = source;
-    for (const topic of this.#topics.values()) source.want(topic.wanted, topic.newest);
+    for (const topic of this.#topics.values()) source.want(topic.wanted, topic.newest, topic.notBefore);
   }
 
   /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
@@ -95,8 +101,9 @@ export class Subscriptions implements Sink {
     if (!topic) {
       // Later changes of the caller's object must not change the subscription.
       topic = new Topic({ id, query, args: JSON.parse(canonical(args)) }, () => this.#source);
+      topic.notBefore = this.written();
       this.#topics.set(id, topic);
-      if (this.#source) this.#source.want(topic.wanted, NOTHING);
+      if (this.#source) this.#source.want(topic.wanted, NOTHING, topic.notBefore);
       else this.connect();
     }
     const stop = topic.add(listener);
@@ -114,6 +121,15 @@ export class Subscriptions implements Sink {
   /** Applies a change to the present value of a query, if it is subscribed to. */
   apply(query: string, args: Record<string, unknown>, layer: Layer): AppliedLayer | undefined {
     return this.#topics.get(idOf(query, args))?.apply(layer);
+  }
+
+  /** Applies a change to all present values of a query that it changes, whatever their arguments. */
+  applyToAll(query: string, change: (value: unknown, args: Record<string, unknown>) => unknown): AppliedLayer[] {
+    const all = [...this.#topics.values()].filter(({ wanted }) => wanted.query === query);
+    const layers = all.map((topic) => ({ topic, apply: (value: unknown) => change(value, topic.wanted.args) }));
+    // Where nothing changes, no frame would come that ends the change. All are tried first: if one throws, none is applied.
+    const changed = layers.filter(({ topic, apply }) => topic.isChangedBy(apply));
+    return changed.map(({ topic, apply }) => topic.apply({ apply }));
   }
 
   onStatus(listener: (status: Status) => void): () => void {
@@ -157,6 +173,8 @@ class Topic {
   readonly #listeners = new Set<Listener>();
   /** The newest state of the server. */
   newest: State = NOTHING;
+  /** The first state must not be older. */
+  notBefore: string | undefined;
   /** The state that is shown below the layers. */
   #base: State = NOTHING;
   #layers: Applied[] = [];
@@ -210,6 +228,7 @@ class Topic {
       this.#isDue = true;
     }
     this.newest = isEqual ? { ...state, value: this.newest.value } : state;
+    this.notBefore = undefined;
     this.#frames += 1;
     if (!this.#isHolding()) this.#settle();
   }
@@ -222,6 +241,11 @@ class Topic {
 
   report(error: ProblemError): void {
     for (const listener of this.#present()) safely(() => listener.onError?.(error));
+  }
+
+  /** Whether it shows a value, and a change makes another one of it. */
+  isChangedBy(apply: (value: unknown) => unknown): boolean {
+    return this.#hasShown && apply(this.#shown) !== this.#shown;
   }
 
   apply(layer: Layer): AppliedLayer {
@@ -257,6 +281,7 @@ class Topic {
     clearTimeout(this.#lingerTimer);
     for (const layer of [...this.#layers]) this.#remove(layer);
     this.newest = this.#base = NOTHING;
+    this.notBefore = undefined;
     this.#hasShown = false;
     this.#shown = undefined;
     this.#problem = undefined;

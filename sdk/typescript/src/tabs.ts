@@ -12,7 +12,7 @@ import type { State, Wanted } from './state.js';
 
 /** Messages of followers name the tab, messages of the leader do not. */
 type Message =
-  | { kind: 'want'; tab: string; wanted: Wanted; held: State }
+  | { kind: 'want'; tab: string; wanted: Wanted; held: State; notBefore?: string }
   | { kind: 'drop'; tab: string; id: string }
   | { kind: 'ask'; tab: string; id: string; version: string | undefined }
   | { kind: 'ping'; tab: string }
@@ -37,6 +37,8 @@ export function canShare(): boolean {
 interface Held {
   wanted: Wanted;
   state: State;
+  /** Until there is a state: it must not be older. */
+  notBefore: string | undefined;
 }
 
 export class SharedSource implements Source {
@@ -81,10 +83,10 @@ export class SharedSource implements Source {
     void this.#join();
   }
 
-  want(wanted: Wanted, held: State): void {
-    this.#wanted.set(wanted.id, { wanted, state: held });
-    if (this.#feed) this.#add(this.#tab, wanted, held);
-    else if (this.#isHere) this.#post({ kind: 'want', tab: this.#tab, wanted, held });
+  want(wanted: Wanted, held: State, notBefore?: string): void {
+    this.#wanted.set(wanted.id, { wanted, state: held, notBefore });
+    if (this.#feed) this.#add(this.#tab, wanted, held, notBefore);
+    else if (this.#isHere) this.#post({ kind: 'want', tab: this.#tab, wanted, held, notBefore });
   }
 
   drop(id: string): void {
@@ -202,7 +204,7 @@ export class SharedSource implements Source {
       },
       status: (status) => this.#tellStatus(status),
     });
-    for (const { wanted, state } of this.#wanted.values()) this.#add(this.#tab, wanted, state);
+    for (const { wanted, state, notBefore } of this.#wanted.values()) this.#add(this.#tab, wanted, state, notBefore);
     this.#post({ kind: 'leader' });
     return new Promise((resolve) => (this.#release = resolve));
   }
@@ -262,8 +264,8 @@ export class SharedSource implements Source {
 
   #announce(): void {
     if (!this.#isHere || this.#feed) return;
-    for (const { wanted, state } of this.#wanted.values()) {
-      this.#post({ kind: 'want', tab: this.#tab, wanted, held: state });
+    for (const { wanted, state, notBefore } of this.#wanted.values()) {
+      this.#post({ kind: 'want', tab: this.#tab, wanted, held: state, notBefore });
     }
   }
 
@@ -283,7 +285,7 @@ export class SharedSource implements Source {
   #serve(message: Message & { tab: string }): void {
     if (!this.#feed) return;
     if (message.kind === 'want' && this.#refusal) this.#handOver(this.#refusal);
-    else if (message.kind === 'want') this.#add(message.tab, message.wanted, message.held);
+    else if (message.kind === 'want') this.#add(message.tab, message.wanted, message.held, message.notBefore);
     else if (message.kind === 'drop') this.#remove(message.tab, message.id);
     else if (message.kind === 'ask') this.#feed.ask(message.id, message.version);
     else {
@@ -295,11 +297,11 @@ export class SharedSource implements Source {
   #deliver(id: string, state: State): void {
     const held = this.#wanted.get(id);
     if (!held) return;
-    held.state = state;
+    Object.assign(held, { state, notBefore: undefined });
     this.#sink.state(id, state);
   }
 
-  #add(tab: string, wanted: Wanted, held: State): void {
+  #add(tab: string, wanted: Wanted, held: State, notBefore?: string): void {
     let ids = this.#tabs.get(tab);
     if (!ids) {
       ids = new Set();
@@ -310,7 +312,7 @@ export class SharedSource implements Source {
       }
     }
     ids.add(wanted.id);
-    this.#feed?.want(wanted, held);
+    this.#feed?.want(wanted, held, notBefore);
   }
 
   #remove(tab: string, id: string): void {

@@ -217,6 +217,21 @@ test('one stream carries all subscriptions, and equal ones are one', async (t) =
   assert.deepEqual(stream.changes[1].body.remove, [stream.changes[0].body.add[0].key]);
 });
 
+test('what is subscribed to after a call is not older than its answer', async (t) => {
+  const server = await startServer(t);
+  server.rpc.create_room = answers({ id: 1 }, 12);
+  const client = newClient(t, server);
+  watch(client, 'list_rooms', {});
+  await server.until(() => server.streams.length === 1);
+  const [stream] = server.streams;
+  await client.call('create_room', {});
+  const room = watch(client, 'get_room', { id: 1 });
+  await server.until(() => stream.changes.length === 1);
+  assert.equal(stream.changes[0].body.add[0].have, `${version(12)}/-`);
+  stream.value('get_room', 12, 'the room');
+  assert.equal(await room.next(), 'the room');
+});
+
 test('versions never go back, except into another epoch', async (t) => {
   const server = await startServer(t);
   const counter = watch(newClient(t, server), 'get_counter', { id: 7 });
@@ -525,6 +540,34 @@ test('a mutation that fails takes its change back', async (t) => {
   await answer(409, { code: 'conflict' });
   await done;
   assert.equal(await counter.next(), 7);
+});
+
+test('an optimistic change reaches all live queries of a name that it changes', async (t) => {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  const [first, second, empty] = [1, 2, 3].map((page) => watch(client, 'list', { page }));
+  await server.until(() => server.streams.length === 1);
+  const [stream] = server.streams;
+  const key = (page) => [...stream.subscriptions.values()].find(({ args }) => args.page === page).key;
+  stream.value('list', 1, [{ id: 1, value: 0 }], 1, key(1));
+  stream.value('list', 1, [{ id: 2, value: 0 }], 1, key(2));
+  await first.next();
+  await second.next();
+  const seen = [];
+  server.rpc.increment = answers(1, 2);
+  const call = client.call('increment', { id: 2 }, {
+    optimistic: (local) =>
+      local.updateAll('list', (rows, { page }) => {
+        seen.push(page);
+        return rows.some(({ id }) => id === 2) ? rows.map((row) => (row.id === 2 ? { ...row, value: row.value + 1 } : row)) : rows;
+      }),
+  });
+  assert.deepEqual(await second.next(), [{ id: 2, value: 1 }]);
+  assert.deepEqual([...new Set(seen)], [1, 2], 'what has no value is not changed');
+  await call;
+  stream.value('list', 2, [{ id: 2, value: 1 }], 1, key(2));
+  while (second.infos.at(-1).optimistic) assert.deepEqual(await second.next(), [{ id: 2, value: 1 }]);
+  assert.deepEqual([first.values.length, first.infos.at(-1).optimistic, empty.values.length], [1, false, 0]);
 });
 
 test('a change that cannot be made leaves nothing behind, and the mutation is not sent', async (t) => {

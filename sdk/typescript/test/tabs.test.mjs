@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBrowser } from './lib/browser.mjs';
-import { startServer } from './lib/server.mjs';
-import { jwt, newClient, watch } from './lib/watch.mjs';
+import { startServer, version } from './lib/server.mjs';
+import { answers, jwt, newClient, watch } from './lib/watch.mjs';
 
 /** Tokens of one user: `token` always has one, `failing` as long as `fails` is not set. */
 function newSource() {
@@ -364,4 +364,23 @@ test('a leader sends states only to tabs that want them', async (t) => {
   server.streams[0].value('one', 2, 'later');
   await watch(newClient(t, server), 'one', {}).next();
   assert.deepEqual(kinds.filter((kind) => kind.startsWith('state')), ['state two {}', 'state one {}']);
+});
+
+test('a tab that has written something is not shown what another tab holds from before', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const leader = watch(newClient(t, server), 'rooms', {});
+  assert.equal(await leader.next(), 'first of rooms');
+  server.rpc.create_room = answers({ id: 1 }, 12);
+  const second = newClient(t, server);
+  await second.call('create_room', {});
+  const [stream] = server.streams;
+  stream.onChange = () => {};
+  const rooms = watch(second, 'rooms', {});
+  await server.until(() => stream.changes.length > 0);
+  assert.match(stream.changes.at(-1).body.add[0].have, new RegExp(`^${version(12)}/`));
+  stream.value('rooms', 12, 'with the new one');
+  assert.equal(await rooms.next(), 'with the new one');
+  assert.equal(await leader.next(), 'with the new one');
 });

@@ -58,6 +58,11 @@ export interface CallOptions<A extends ApiShape> {
 export interface Local<A extends ApiShape> {
     /** Changes what a live query shows, if it is subscribed to. `change` returns a new value and leaves the old one alone. */
     update<N extends Name<A['queries']>>(query: N, args: Args<A['queries'], N>, change: (value: Value<A['queries'], N>) => Value<A['queries'], N>): void;
+    /**
+     * The same for all live queries of this name that have a value, such as the pages of a list. `change` returns the value
+     * itself where nothing changes.
+     */
+    updateAll<N extends Name<A['queries']>>(query: N, change: (value: Value<A['queries'], N>, args: Args<A['queries'], N>) => Value<A['queries'], N>): void;
 }
 /** The answer of a call. */
 export interface Answer<V> {

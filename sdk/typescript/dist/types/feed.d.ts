@@ -4,8 +4,8 @@ import { ProblemError } from './problem.js';
 import { type Frame, type State, type Wanted } from './state.js';
 /** Where a tab gets its states from: a connection of its own, or that of another tab. */
 export interface Source {
-    /** Begins to deliver states. `held` is what the tab holds already. */
-    want(wanted: Wanted, held: State): void;
+    /** Begins to deliver states, none of which is older than `notBefore`. `held` is what the tab holds already. */
+    want(wanted: Wanted, held: State, notBefore?: string): void;
     drop(id: string): void;
     /** Asks for a state that is not older than `version`. */
     ask(id: string, version: string | undefined): void;
@@ -20,7 +20,7 @@ export interface Sink {
 export declare class Feed implements Source, Subscriber {
     #private;
     constructor(http: Http, timing: Timing, sink: Sink);
-    want(wanted: Wanted, held: State): void;
+    want(wanted: Wanted, held: State, notBefore?: string): void;
     drop(id: string): void;
     ask(id: string, version: string | undefined): void;
     hurry(): void;

@@ -20,8 +20,12 @@ interface Listener {
 export declare class Subscriptions implements Sink {
     #private;
     private readonly connect;
-    /** Is called before the first subscription is made, and again after `reset`. */
-    constructor(connect: () => void);
+    private readonly written;
+    /**
+     * `connect` is called before the first subscription is made, and again after `reset`. `written` is the version of an
+     * answer that this client has just had: what is subscribed to from now on must not be older.
+     */
+    constructor(connect: () => void, written?: () => string | undefined);
     get source(): Source | undefined;
     get isEmpty(): boolean;
     /** Begins to use a source. */
@@ -34,6 +38,8 @@ export declare class Subscriptions implements Sink {
     listen(query: string, args: Record<string, unknown>, listener: Listener): () => void;
     /** Applies a change to the present value of a query, if it is subscribed to. */
     apply(query: string, args: Record<string, unknown>, layer: Layer): AppliedLayer | undefined;
+    /** Applies a change to all present values of a query that it changes, whatever their arguments. */
+    applyToAll(query: string, change: (value: unknown, args: Record<string, unknown>) => unknown): AppliedLayer[];
     onStatus(listener: (status: Status) => void): () => void;
     state(id: string, state: State): void;
     refused(id: string, error: ProblemError): void;

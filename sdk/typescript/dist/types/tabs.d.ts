@@ -7,7 +7,7 @@ export declare function canShare(): boolean;
 export declare class SharedSource implements Source {
     #private;
     constructor(name: string, http: Http, timing: Timing, sink: Sink);
-    want(wanted: Wanted, held: State): void;
+    want(wanted: Wanted, held: State, notBefore?: string): void;
     drop(id: string): void;
     ask(id: string, version: string | undefined): void;
     hurry(): void;
