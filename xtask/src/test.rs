@@ -155,6 +155,7 @@ fn outside(report: &mut Report, programs: &Programs) {
         let python = places::python();
         let mut command = places::at_root(&python.to_string_lossy(), &["-m", "pytest", "python"]);
         command.current_dir(places::outside_tests()).env("SARSEN_BIN", binary);
+        command.env("COUNTERS_BIN", counters);
         let outcome = process::run(&mut command, STEP_LIMIT)?;
         Ok(of_pytest(&outcome.stdout).with_status(outcome.success))
     });

@@ -1,12 +1,12 @@
 //! An app: queries, mutations, routes, tasks, and how callers are recognised.
 
-use crate::caller::{Authenticate, Caller};
+use crate::caller::{Authenticate, Caller, earlier};
 use crate::engine::Engine;
 use crate::query::{MutationEntry, QueryEntry};
-use crate::repeated::{Every, Working};
+use crate::repeated::{Every, When, Working};
 use crate::stream::Standing;
 use crate::tasks::{TaskEntry, WorkMetrics};
-use crate::{Mutation, Problem, Query, Task, typescript};
+use crate::{Mutation, Problem, Query, Task, openapi, typescript};
 use axum::Router;
 use axum::handler::Handler;
 use http::header::AUTHORIZATION;
@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Once};
 use std::time::Duration;
-use store::{Migration, Read, Store, Time};
+use store::{Log, Migration, Read, Store, Time};
 
 /// What one client, and all together, may take. All of them are settings.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub struct Limits {
     /// Runs of live queries at a time. Of them an eighth may be queries that are no points; two where a server keeps the
     /// database.
     pub runs_max: usize,
+    /// Calls of one user, or of one network without a token, in ten seconds. No limit unless it is set.
+    pub calls_per_caller_max: usize,
     /// Mutations with an `Idempotency-Key` of one user, or of one network without a token, in a quarter of an hour: the answer of
     /// each is kept for a day.
     pub keyed_calls_per_caller_max: usize,
@@ -70,6 +72,7 @@ impl Default for Limits {
             answer_bytes_per_caller_max: 64 * 1024 * 1024,
             answer_bytes_max: 512 * 1024 * 1024,
             runs_max: 64,
+            calls_per_caller_max: usize::MAX,
             keyed_calls_per_caller_max: 10_000,
             body_bytes_max: 256 * 1024,
             heartbeat: Duration::from_secs(15),
@@ -79,6 +82,11 @@ impl Default for Limits {
         }
     }
 }
+
+/// The length of the name of a query or a mutation.
+const NAME_MAX: usize = 100;
+/// What the names of queries begin with that every app has.
+const RESERVED: &str = "live.";
 
 /// A token that no authenticator reads is named in the log once.
 static UNREAD_TOKEN: Once = Once::new();
@@ -155,6 +163,8 @@ pub struct App {
     pub(crate) every: Vec<Every>,
     /// A name that two queries or mutations have, or two tasks, or two kinds of repeated work.
     pub(crate) duplicate: Option<&'static str>,
+    /// A name that no query and no mutation may have.
+    pub(crate) wrong_name: Option<&'static str>,
 }
 
 /// What an app answers, by name.
@@ -190,6 +200,11 @@ impl App {
         if self.registry.queries.contains_key(name) || self.registry.mutations.contains_key(name) {
             self.duplicate.get_or_insert(name);
         }
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        let is_good = (1..=NAME_MAX).contains(&name.len()) && name.chars().all(is_letter);
+        if !is_good || name.starts_with('.') || name.starts_with(RESERVED) {
+            self.wrong_name.get_or_insert(name);
+        }
     }
 
     /// Adds a query.
@@ -217,7 +232,26 @@ impl App {
     /// Does work again and again, on one instance at a time. The next turn begins `interval` after the last began; one
     /// that fails is repeated earlier. A turn that a crash or a stop interrupts begins again within a minute, so the work may
     /// happen more than once.
-    pub fn every<F, W>(mut self, name: &'static str, interval: Duration, work: F) -> App
+    pub fn every<F, W>(self, name: &'static str, interval: Duration, work: F) -> App
+    where
+        F: Fn(Context) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<(), Problem>> + Send + 'static,
+    {
+        self.repeated(name, When::Passed(interval), work)
+    }
+
+    /// Does work when a log may have new entries, on one instance at a time, and now and then without: it reads what is behind
+    /// its place ([`Snapshot::log_page`](store::Snapshot::log_page)) until there is no more. What is appended while it works
+    /// begins another turn. After an error, and after a crash or a stop, it begins again as with [`App::every`].
+    pub fn on_log<F, W>(self, log: &'static Log, name: &'static str, work: F) -> App
+    where
+        F: Fn(Context) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<(), Problem>> + Send + 'static,
+    {
+        self.repeated(name, When::Appended(log), work)
+    }
+
+    fn repeated<F, W>(mut self, name: &'static str, when: When, work: F) -> App
     where
         F: Fn(Context) -> W + Send + Sync + 'static,
         W: Future<Output = Result<(), Problem>> + Send + 'static,
@@ -226,7 +260,7 @@ impl App {
             self.duplicate.get_or_insert(name);
         }
         let work = Box::new(move |context| Box::pin(work(context)) as Working);
-        self.every.push(Every { name, interval, work });
+        self.every.push(Every { name, when, work });
         self
     }
 
@@ -280,6 +314,12 @@ impl App {
     pub fn typescript(&self) -> Result<String, crate::auth::Misconfigured> {
         typescript::types(&self.registry)
     }
+
+    /// OpenAPI 3.1 of all queries and mutations, as JSON: for clients in other languages. Fails if two types have one name.
+    pub fn openapi(&self, title: &str, version: &str) -> Result<String, crate::auth::Misconfigured> {
+        let document = openapi::document(&self.registry, title, version)?;
+        Ok(format!("{document:#}\n"))
+    }
 }
 
 /// What routes and tasks can reach.
@@ -297,7 +337,8 @@ pub(crate) struct Parts {
     pub(crate) canary: crate::http::canary::Canary,
     pub(crate) requests: crate::backend::RequestMetrics,
     pub(crate) work: WorkMetrics,
-    pub(crate) keyed_calls: web::KeyedWrites,
+    pub(crate) calls: web::CallerCounts,
+    pub(crate) keyed_calls: web::CallerCounts,
     pub(crate) unread: crate::http::Unread,
     pub(crate) problem_page: Option<fn(&Problem) -> String>,
     /// The id of this process.
@@ -369,11 +410,19 @@ impl Context {
         let key = crate::stream::standing_key(&caller);
         let (expires, asked) = (caller.expires, caller);
         let read = move |snapshot: &mut store::Snapshot<'_>| {
-            let value = authenticator.standing(snapshot, &asked)?;
-            Ok::<_, Problem>(Some(store::Filled { value, until: Time::NEVER }))
+            let value = Caller::read(&*authenticator, snapshot, &asked)?;
+            let until = value.as_ref().and_then(|caller| caller.expires).unwrap_or(Time::NEVER);
+            Ok::<_, Problem>(Some(store::Filled { value, until }))
         };
-        let standing = self.0.store.fill(&self.0.standings, key, self.now(), read).await?.flatten();
-        standing.map(|caller| Caller { expires, ..caller }).ok_or_else(Context::session_ended)
+        let now = self.now();
+        let standing = self.0.store.fill(&self.0.standings, key, now, read).await?.flatten();
+        Context::living(standing, expires, now)
+    }
+
+    /// The caller that was read, unless their session has ended. `expires` is the end of the token.
+    fn living(read: Option<Caller>, expires: Option<Time>, now: Time) -> Result<Caller, Problem> {
+        let living = read.filter(|caller| !caller.has_ended(now)).ok_or_else(Context::session_ended)?;
+        Ok(Caller { expires: earlier(expires, living.expires), ..living })
     }
 
     /// The caller of a request as the database of the primary has them, whatever this process has cached.
@@ -384,9 +433,9 @@ impl Context {
             return Ok(Standing { now: authenticated.clone(), authenticated });
         };
         let (expires, asked) = (authenticated.expires, authenticated.clone());
-        let read = move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &asked);
-        let present = self.0.store.point(read).await?.ok_or_else(Context::session_ended)?;
-        Ok(Standing { authenticated, now: Caller { expires, ..present } })
+        let read = move |snapshot: &mut store::Snapshot<'_>| Caller::read(&*authenticator, snapshot, &asked);
+        let present = self.0.store.point(read).await?;
+        Ok(Standing { authenticated, now: Context::living(present, expires, self.now())? })
     }
 
     pub(crate) fn session_ended() -> Problem {

@@ -36,10 +36,30 @@ impl Caller {
         self
     }
 
+    /// The caller as the database sees them in this state, with the end that rows have.
+    pub(crate) fn read(
+        authenticator: &dyn Authenticate,
+        snapshot: &mut Snapshot<'_>,
+        caller: &Caller,
+    ) -> Result<Option<Caller>, Problem> {
+        // One answer serves all tokens with the same claims.
+        authenticator.standing(snapshot, &Caller { expires: None, ..caller.clone() })
+    }
+
+    /// Whether rows say that it has ended by now.
+    pub(crate) fn has_ended(&self, now: Time) -> bool {
+        self.expires.is_some_and(|at| at <= now)
+    }
+
     /// The user, or 401.
     pub fn user(&self) -> Result<&str, Problem> {
         self.subject.as_deref().ok_or_else(Problem::unauthenticated)
     }
+}
+
+/// The end of the token or that of the rows, whichever is earlier.
+pub(crate) fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    one.into_iter().chain(other).min()
 }
 
 impl Weigh for Caller {
@@ -123,7 +143,8 @@ pub trait Authenticate: Send + Sync {
 
     /// The caller as the database sees them now: with their present roles, or `None` if their session has ended. Then
     /// their streams end, and no frame of a later version is sent. Declares the keys of the rows that it reads.
-    /// The end of the token stays: `expires` of what it returns is not used.
+    /// `caller` has no `expires`. Set it if a row says when the session or key ends, whatever the token says: nobody has to
+    /// change the row at that time.
     fn standing(&self, _snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
         Ok(Some(caller.clone()))
     }

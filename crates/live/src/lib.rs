@@ -67,7 +67,8 @@
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
 //!   `program.rs`: its arguments. `extract.rs`: for plain routes.
 //! - `auth/`: verified tokens of a Sarsen server, of another issuer, or of the program itself.
-//! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later; `repeated.rs`: work again and again. `typescript.rs`: types for clients.
+//! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later; `repeated.rs`: work again and again.
+//! - `described/`, `typescript.rs`, `openapi.rs`: what queries and mutations take and answer, for clients.
 //! - `planted.rs`: bugs on purpose, for the checker of histories.
 
 mod account;
@@ -75,6 +76,7 @@ mod app;
 pub mod auth;
 mod backend;
 mod caller;
+mod described;
 mod engine;
 pub mod extract;
 mod frame;
@@ -82,6 +84,7 @@ mod group;
 mod http;
 mod idempotent;
 mod members;
+mod openapi;
 #[cfg(not(feature = "fault-injection"))]
 mod planted;
 #[cfg(feature = "fault-injection")]
@@ -105,6 +108,6 @@ pub use problem::Problem;
 pub use program::Program;
 pub use query::{Mutation, Query};
 pub use serve::{Error, Running, Settings, serve};
-pub use tasks::{Task, later};
+pub use tasks::{Task, cancel, later};
 /// Of the ground below: settings of connections and of the request log.
 pub use web::{Cidr, Limits as ConnectionLimits, RequestLogFormat};

@@ -13,7 +13,7 @@ use web::{Cidr, Signals};
 const LOG_LINES_MAX: usize = 8192;
 
 /// A program with the options `--listen`, `--database`, `--replica`, `--allowed-hosts`,
-/// `--trusted-proxies`, `--typescript` and `--help`, and commands of its own.
+/// `--trusted-proxies`, `--typescript`, `--openapi`, `--version` and `--help`, and commands of its own.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), live::Error> {
@@ -25,6 +25,7 @@ pub struct Program {
     name: &'static str,
     about: &'static str,
     listen: &'static str,
+    version: &'static str,
     commands: Vec<Command>,
     change: Option<ChangeSettings>,
 }
@@ -42,8 +43,11 @@ type Work = Pin<Box<dyn Future<Output = Result<(), Problem>>>>;
 /// What the arguments ask for.
 enum Asked {
     Help,
+    Version,
     /// The types for `@sarsen/client`.
     TypeScript,
+    /// The description for other clients.
+    OpenApi,
     /// The settings, and the command if there is one.
     Run(Box<Settings>, Option<String>),
 }
@@ -52,7 +56,13 @@ impl Program {
     /// A program that listens on this address unless `--listen` says otherwise. Its database is the file `<name>.db`
     /// unless `--database` says otherwise.
     pub fn new(name: &'static str, about: &'static str, listen: &'static str) -> Program {
-        Program { name, about, listen, commands: Vec::new(), change: None }
+        Program { name, about, listen, version: "0.0.0", commands: Vec::new(), change: None }
+    }
+
+    /// Its version, for `--version` and `--openapi`: `env!("CARGO_PKG_VERSION")`.
+    #[must_use]
+    pub fn version(self, version: &'static str) -> Program {
+        Program { version, ..self }
     }
 
     /// Changes the settings that the arguments begin with, for example by environment variables: limits, an operator token, a
@@ -84,7 +94,7 @@ impl Program {
     }
 
     /// The same for an app that needs files or other servers, which `complete` adds: only to serve it, not for `--help` or
-    /// `--typescript`.
+    /// what describes it.
     pub async fn run_with(
         self,
         app: App,
@@ -95,12 +105,12 @@ impl Program {
                 print(&self.help());
                 return Ok(());
             }
-            Asked::TypeScript => {
-                // Into a file: what was not written must not look complete.
-                let written = writeln!(std::io::stdout(), "{}", app.typescript()?.trim_end());
-                written.map_err(|error| Error::Command(format!("cannot write the types: {error}")))?;
+            Asked::Version => {
+                print(&format!("{} {}", self.name, self.version));
                 return Ok(());
             }
+            Asked::TypeScript => return print_whole(&app.typescript()?),
+            Asked::OpenApi => return print_whole(&app.openapi(self.name, self.version)?),
             Asked::Run(settings, command) => (*settings, command),
         };
         // By a thread of its own: nobody waits for a terminal or a pipe that is not read, and none fails with it.
@@ -159,7 +169,9 @@ impl Program {
             };
             match &*name {
                 "--help" | "-h" => return Ok(Asked::Help),
+                "--version" | "-V" => return Ok(Asked::Version),
                 "--typescript" => return Ok(Asked::TypeScript),
+                "--openapi" => return Ok(Asked::OpenApi),
                 "--listen" => settings.listen = address(&value()?)?,
                 "--database" => settings.database = value()?,
                 "--replica" => settings.replicas.push(value()?),
@@ -192,10 +204,19 @@ impl Program {
                      A proxy before it, like 127.0.0.1 or 10.0.0.0/8, whose `X-Forwarded-For` says who the client is.
                      May be given several times
   --typescript       Print the types of the queries and mutations, for @sarsen/client
+  --openapi          Print a description of the queries and mutations (OpenAPI 3.1), for clients in other languages
+  --version          Print the version
   --help             Print this"
         ));
         text
     }
+}
+
+/// Prints what goes into a file: what was not written must not look complete.
+fn print_whole(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| Error::Command(format!("cannot write the description: {error}")))
 }
 
 /// Prints what people and scripts read. A program whose output is full or closed goes on without it.
@@ -217,7 +238,7 @@ mod tests {
     fn settings(arguments: &[&str]) -> (Settings, Option<String>) {
         match parse(arguments).expect("valid") {
             Asked::Run(settings, command) => (*settings, command),
-            Asked::Help | Asked::TypeScript => panic!("no settings"),
+            _ => panic!("no settings"),
         }
     }
 
@@ -267,6 +288,8 @@ mod tests {
         );
         assert!(matches!(parse(&["--database", "x", "--help"]), Ok(Asked::Help)));
         assert!(matches!(parse(&["--typescript"]), Ok(Asked::TypeScript)));
+        assert!(matches!(parse(&["--openapi"]), Ok(Asked::OpenApi)));
+        assert!(matches!(parse(&["--version"]), Ok(Asked::Version)));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! their types ([`QueryEntry`], [`MutationEntry`]), by name.
 
 use crate::caller::{Caller, Claims};
+use crate::described::{Described, describe};
 use crate::{Given, Problem, wrong_value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -94,19 +95,6 @@ pub(crate) struct Row {
 
 type Bind<T> = Box<dyn Fn(Value, &Caller) -> Result<T, Problem> + Send + Sync>;
 
-/// A schema as utoipa makes it, with the name of the type.
-pub(crate) type Schema = utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>;
-
-/// What the description of a query or mutation is made from.
-pub(crate) struct Described {
-    pub(crate) args: Schema,
-    pub(crate) value: Schema,
-    /// The answer's type in Rust.
-    pub(crate) value_type: &'static str,
-    /// The types that these name.
-    pub(crate) named: Vec<(String, Schema)>,
-}
-
 /// A registered query.
 pub(crate) struct QueryEntry {
     pub(crate) name: &'static str,
@@ -149,7 +137,7 @@ impl QueryEntry {
             name: Q::NAME,
             is_point: Q::POINT,
             bind: Box::new(bind),
-            described: describe::<Q, Q::Value>,
+            described: describe::<Q, Q::Value, Q::Claims>,
         }
     }
 }
@@ -171,16 +159,9 @@ impl MutationEntry {
             name: M::NAME,
             is_batched: M::BATCHED,
             bind: Box::new(bind),
-            described: describe::<M, M::Value>,
+            described: describe::<M, M::Value, M::Claims>,
         }
     }
-}
-
-fn describe<A: ToSchema, V: ToSchema>() -> Described {
-    let mut named = Vec::new();
-    A::schemas(&mut named);
-    V::schemas(&mut named);
-    Described { args: A::schema(), value: V::schema(), value_type: std::any::type_name::<V>(), named }
 }
 
 /// Runs code of the app that is not run by the store, which catches panics itself.

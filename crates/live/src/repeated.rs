@@ -1,17 +1,22 @@
-//! Work that an app repeats ([`crate::App::every`]), on one instance at a time.
+//! Work that an app repeats ([`crate::App::every`], [`crate::App::on_log`]), on one instance at a time.
 //!
 //! A row says when the next turn begins. An instance takes the turn with a conditional update that has one winner, and keeps
 //! it by moving the row's time forward while it works. If it dies, that time passes, and the turn begins again. Each work has a
 //! loop of its own: a slow one, or one that panics, holds up nothing else.
+//!
+//! New entries of a log begin a turn early. All instances hear of them; one that finds the turn taken has a turn afterwards,
+//! because the one that works may have read the log before, and stop. The next turn of such work is planned for later than any
+//! lease lasts, so that the time tells both apart.
 
 use crate::Problem;
 use crate::app::Context;
 use crate::tasks::{RETRY_MIN, SKEW_MAX};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use store::{Snapshot, Sql, Time, Tx, args, sql};
-use tokio::sync::watch;
+use store::{Log, Snapshot, Sql, Time, Tx, args, sql};
+use tokio::sync::{Notify, watch};
 use web::panics::caught_in;
 
 /// The table, made at the start of every app.
@@ -29,6 +34,11 @@ static MOVE: Sql = sql("UPDATE live_schedules SET next_ms = ?3 WHERE name = ?1 A
 const LEASE: Duration = Duration::from_secs(60);
 /// The time between two looks at the row.
 const LOOK: Duration = Duration::from_secs(1);
+/// Work that a log begins has a turn without new entries when its planned time is nearer than this, so that the time is always
+/// further away than a lease.
+const PLANNED_MIN: Duration = Duration::from_secs(5 * 60);
+/// So far away is the planned time.
+const PLANNED: Duration = Duration::from_secs(15 * 60);
 /// After an error the next turn begins so much later, unless it is due sooner.
 const PAUSE_AFTER_ERROR: Duration = RETRY_MIN.saturating_mul(10);
 
@@ -38,21 +48,77 @@ pub(crate) type Working = Pin<Box<dyn Future<Output = Result<(), Problem>> + Sen
 /// Work that is repeated.
 pub(crate) struct Every {
     pub(crate) name: &'static str,
-    pub(crate) interval: Duration,
+    pub(crate) when: When,
     pub(crate) work: Box<dyn Fn(Context) -> Working + Send + Sync>,
+}
+
+/// When the next turn begins.
+#[derive(Clone, Copy)]
+pub(crate) enum When {
+    /// So long after the last one began.
+    Passed(Duration),
+    /// When the log has new entries.
+    Appended(&'static Log),
+}
+
+impl When {
+    /// The time from the beginning of a turn to the one that is planned.
+    fn interval(self) -> Duration {
+        match self {
+            When::Passed(interval) => interval,
+            When::Appended(_) => PLANNED,
+        }
+    }
+
+    /// Whether a turn may begin that is written down for this time.
+    fn is_due(self, next: Time, now: Time, has_news: bool) -> bool {
+        // A time that is further away than any turn was written by a clock that was wrong, or for a longer interval.
+        let is_wrong = next > now + self.interval().max(LEASE) + SKEW_MAX;
+        let is_planned = next > now + LEASE + SKEW_MAX;
+        let is_early = match self {
+            When::Passed(_) => false,
+            When::Appended(_) => is_planned && (has_news || next <= now + PLANNED_MIN),
+        };
+        next <= now || is_wrong || is_early
+    }
 }
 
 /// Repeats the work until the server stops.
 pub(crate) async fn run(context: Context, every: Every, mut stopped: watch::Receiver<bool>) {
+    let woken = Arc::new(Notify::new());
+    let (mut watching, mut has_news) = (None, matches!(every.when, When::Appended(_)));
     loop {
-        if let Some(began) = begin(&context, &every).await {
-            work(&context, &every, began, &stopped).await;
+        if let When::Appended(log) = every.when
+            && watching.is_none()
+        {
+            // From before the turn: what is appended while it works begins another one.
+            let (seen, notify) = (context.store().position(), woken.clone());
+            watching = context.store().watch(&[log.key()], seen, move || notify.notify_one());
+            has_news = true;
+        }
+        match begin(&context, &every, has_news).await {
+            Ok(Begun::Turn(turn)) => {
+                has_news = false;
+                work(&context, &every, turn, &stopped).await;
+            }
+            // The instance that works may stop before it looks again.
+            Ok(Begun::ByAnother) | Err(_) => {}
+            Ok(Begun::Not) => has_news = false,
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK.min(every.interval)) => {}
+            () = tokio::time::sleep(LOOK.min(every.when.interval())) => {}
+            () = woken.notified() => has_news = true,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         }
     }
+}
+
+/// What came of the attempt to begin a turn.
+enum Begun {
+    Turn(Turn),
+    /// Another instance has it.
+    ByAnother,
+    Not,
 }
 
 /// A turn that this instance has.
@@ -91,24 +157,25 @@ impl Turn {
 }
 
 /// Takes the turn if it is due and no other instance has it.
-async fn begin(context: &Context, every: &Every) -> Option<Turn> {
+async fn begin(context: &Context, every: &Every, has_news: bool) -> Result<Begun, store::Error> {
     let (name, now) = (every.name, context.now());
     let read = move |snapshot: &mut Snapshot<'_>| snapshot.one(&NEXT, args![name], |row| row.get::<Time>(0));
-    let next: Result<Option<Time>, store::Error> = context.store().point(read).await;
-    let Some(next) = next.ok()? else {
+    let next: Option<Time> = context.store().point::<_, store::Error, _>(read).await?;
+    let Some(next) = next else {
+        // Due at once.
         let plan = move |tx: &mut Tx<'_>| tx.exec(&PLAN, args![name, now]).map(drop);
-        // It is planned at the next look otherwise.
-        let _ = context.store().write::<_, store::Error, _>("live.plan_turn", plan).await;
-        return None;
+        context.store().write::<_, store::Error, _>("live.plan_turn", plan).await?;
+        return Ok(Begun::Not);
     };
-    // A time that is further away than any turn was written by a clock that was wrong, or for a longer interval.
-    let latest = now + every.interval.max(LEASE) + SKEW_MAX;
-    if next > now && next <= latest {
-        return None;
+    if !every.when.is_due(next, now, has_news) {
+        let is_planned = next > now + LEASE + SKEW_MAX;
+        return Ok(if is_planned { Begun::Not } else { Begun::ByAnother });
     }
     let until = now + LEASE;
-    let is_taken = move_turn(context, name, next, until).await;
-    matches!(is_taken, Ok(true)).then_some(Turn { began: now, until, perhaps: None })
+    Ok(match move_turn(context, name, next, until).await? {
+        true => Begun::Turn(Turn { began: now, until, perhaps: None }),
+        false => Begun::ByAnother,
+    })
 }
 
 /// Does the work, and plans the next turn.
@@ -140,7 +207,7 @@ async fn work(context: &Context, every: &Every, mut turn: Turn, stopped: &watch:
             }
         }
     };
-    let mut next = turn.began + every.interval;
+    let mut next = turn.began + every.when.interval();
     if let Err(problem) = worked {
         context.0.work.turns_failed.fetch_add(1, Relaxed);
         tracing::warn!(work = name, code = %problem.code, why = %problem.words(), "repeated work failed and is repeated earlier");
@@ -165,4 +232,29 @@ async fn move_turn(
 ) -> Result<bool, store::Error> {
     let turn = move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, from, to]);
     Ok(context.store().write::<_, store::Error, _>("live.take_turn", turn).await? == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::log;
+
+    static LOG: Log = log("log");
+
+    #[test]
+    fn news_begin_a_turn_that_is_planned_and_none_that_another_instance_has() {
+        let now = Time::from_millis(1_800_000_000_000);
+        let is_due = |seconds, has_news| {
+            When::Appended(&LOG).is_due(now + Duration::from_secs(seconds), now, has_news)
+        };
+        assert!(is_due(0, false), "its time has come, or that of an instance that died");
+        for leased in [1, 60, 89] {
+            assert!(!is_due(leased, true), "{leased}");
+        }
+        for planned in [91, 300, 899] {
+            assert!(is_due(planned, true), "{planned}");
+        }
+        assert!(is_due(299, false) && !is_due(301, false), "before the time could be that of a lease");
+        assert!(is_due(3600, false), "a clock was wrong");
+    }
 }

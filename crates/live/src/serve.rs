@@ -91,6 +91,12 @@ pub enum Error {
         "two queries, mutations, tasks or kinds of repeated work are named {0:?}; give one of them another `NAME`"
     )]
     Duplicate(&'static str),
+    /// The name of a query or a mutation cannot be called.
+    #[error(
+        "{0:?} cannot be the name of a query or a mutation; use up to 100 letters, digits, `_`, `-` and `.`, such as list_notes; \
+         names that begin with `live.` are the framework's own"
+    )]
+    Name(&'static str),
     /// A file or an address of the program cannot be used.
     #[error("{0}")]
     Misconfigured(#[from] crate::auth::Misconfigured),
@@ -156,6 +162,9 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     if let Some(name) = app.duplicate {
         return Err(Error::Duplicate(name));
     }
+    if let Some(name) = app.wrong_name {
+        return Err(Error::Name(name));
+    }
     let listen = |error| Error::Listen { address: settings.listen, error };
     // Before the database is migrated: another process may serve it at this address.
     let bound = Bound::new(&[settings.listen]).map_err(listen)?;
@@ -180,7 +189,8 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         canary: canary::Canary::default(),
         requests: RequestMetrics::new(settings.connections.tls.clone()),
         work: WorkMetrics::default(),
-        keyed_calls: web::KeyedWrites::default(),
+        calls: web::CallerCounts::in_windows_of(Duration::from_secs(10)),
+        keyed_calls: web::CallerCounts::in_quarters_of_an_hour(),
         unread: Unread::default(),
         problem_page: app.problem_page,
         instance: format!(

@@ -1,4 +1,4 @@
-//! Work for later: [`later`] plans a task in a command's transaction.
+//! Work for later: [`later`] plans a task in a command's transaction, [`cancel`] cancels it.
 //!
 //! A task's changes and its deletion are one transaction, so it takes effect once. Instances take tasks by moving their
 //! time forward: the conditional update has one winner. A task that fails is repeated with growing pauses.
@@ -88,13 +88,22 @@ impl TaskEntry {
     }
 }
 
-/// Plans a task: it runs at `at` or soon after, once, on one instance, if this command commits.
-pub fn later<T: Task>(tx: &mut Tx<'_>, given: &Given, at: Time, task: &T) -> Result<(), Problem> {
+/// Plans a task: it runs at `at` or soon after, once, on one instance, if this command commits. Returns what [`cancel`]
+/// takes, at most 64 characters.
+pub fn later<T: Task>(tx: &mut Tx<'_>, given: &Given, at: Time, task: &T) -> Result<String, Problem> {
     let args = serde_json::to_string(task).map_err(Problem::defect)?;
     let id = given.id("task");
     tx.exec(&PLAN, args![at, &id, T::NAME, &args])?;
     tx.changed(planned());
-    Ok(())
+    Ok(format!("{}.{id}", at.millis()))
+}
+
+/// Cancels a task that [`later`] has planned, if this command commits. Returns whether it was still waiting for its time: one
+/// that has begun, or is repeated after an error, goes on.
+pub fn cancel<T: Task>(tx: &mut Tx<'_>, planned: &str) -> Result<bool, Problem> {
+    let Some((due, id)) = planned.split_once('.') else { return Ok(false) };
+    let Ok(due) = due.parse() else { return Ok(false) };
+    Ok(tx.exec(&DONE, args![T::NAME, Time::from_millis(due), id])? > 0)
 }
 
 /// Of one row that is not there: a change of a whole table is held against everything that is watched.

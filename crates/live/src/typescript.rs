@@ -1,12 +1,9 @@
-//! TypeScript types of an app's queries and mutations, from the schemas that utoipa derives.
-//!
-//! The text is the same for the same app, so a program can keep it in a file and a test can compare both.
+//! TypeScript types of an app's queries and mutations.
 
 use crate::app::Registry;
 use crate::auth::Misconfigured;
-use crate::query::{Described, Schema};
+use crate::described::{Api, Call, referred};
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 const HEAD: &str =
@@ -14,110 +11,24 @@ const HEAD: &str =
 
 /// An interface `Api`, and the types that it names. The error says which types need another name.
 pub(crate) fn types(registry: &Registry) -> Result<String, Misconfigured> {
-    let queries = registry.queries.iter().filter(|(name, _)| !name.contains('.'));
-    let queries: Vec<_> = queries.map(|(name, entry)| (*name, (entry.described)())).collect();
-    let mutations: Vec<_> =
-        registry.mutations.iter().map(|(name, entry)| (*name, (entry.described)())).collect();
-    let mut named = named(queries.iter().chain(&mutations))?;
-    let (mut text, mut used) = (format!("{HEAD}export interface Api {{\n"), Vec::new());
-    for (title, entries) in [("queries", queries), ("mutations", mutations)] {
+    let api = Api::of(registry)?;
+    let mut text = format!("{HEAD}export interface Api {{\n");
+    for (title, calls) in [("queries", &api.queries), ("mutations", &api.mutations)] {
         let _ = writeln!(text, "  {title}: {{");
-        for (name, described) in entries {
-            let args = json(&described.args);
-            let value = by_name(json(&described.value), described.value_type, &mut named);
-            text.push_str(&comment(&args, 4));
+        for Call { name, args, value, .. } in calls {
+            text.push_str(&comment(args, 4));
             let _ = writeln!(text, "    {}: {{", property(name));
-            let _ = writeln!(text, "      args: {};", of_args(&args, 6));
-            let _ = writeln!(text, "      value: {};\n    }};", of(&value, 6));
-            used.push((name, described.value_type, [args, value]));
+            let _ = writeln!(text, "      args: {};", of_args(args, 6));
+            let _ = writeln!(text, "      value: {};\n    }};", of(value, 6));
         }
         text.push_str("  };\n");
     }
     text.push_str("}\n");
-    for (name, value_type, schemas) in &used {
-        if let Some(missing) = schemas.iter().find_map(|schema| missing(schema, &named)) {
-            return Err(Misconfigured(format!(
-                "`{name}` ({value_type}) has the type {missing}, which nothing describes: a generic type does not describe those \
-                 that it is given, so write one without parameters, such as struct {missing}Page"
-            )));
-        }
-    }
-    for (name, schema) in named {
+    for (name, schema) in &api.named {
         let _ =
-            write!(text, "\n{}export type {} = {};\n", comment(&schema, 0), type_name(&name), of(&schema, 0));
+            write!(text, "\n{}export type {} = {};\n", comment(schema, 0), type_name(name), of(schema, 0));
     }
     Ok(text)
-}
-
-/// The types that arguments and answers refer to by name. A reference has nothing but the name, so no two of them may
-/// have one.
-fn named<'a>(
-    entries: impl Iterator<Item = &'a (&'static str, Described)>,
-) -> Result<BTreeMap<String, Value>, Misconfigured> {
-    let mut users = HashMap::new();
-    let mut named = BTreeMap::new();
-    for (user, described) in entries {
-        let user = format!("`{user}` ({})", described.value_type);
-        for (name, schema) in &described.named {
-            let schema = json(schema);
-            if named.get(name).is_some_and(|known| *known != schema) {
-                return Err(Misconfigured(format!(
-                    "two types are named {name}: one is in {}, another in {user}; give one of them another name, such \
-                     as #[schema(as = Other{name})]",
-                    users.get(name).unwrap_or(&user)
-                )));
-            }
-            named.insert(name.clone(), schema);
-            users.entry(name.clone()).or_insert_with(|| user.clone());
-        }
-    }
-    Ok(named)
-}
-
-/// A type that a schema refers to, or one of the types that it refers to, and that nothing describes.
-fn missing<'a>(schema: &'a Value, named: &'a BTreeMap<String, Value>) -> Option<&'a str> {
-    let (mut open, mut seen) = (vec![schema], HashSet::new());
-    while let Some(schema) = open.pop() {
-        match schema {
-            Value::Array(parts) => open.extend(parts),
-            Value::Object(members) => {
-                open.extend(members.values());
-                let Some(reference) = members.get("$ref").and_then(Value::as_str) else { continue };
-                let name = reference.rsplit('/').next().unwrap_or_default();
-                match named.get(name) {
-                    None => return Some(name),
-                    Some(schema) if seen.insert(name) => open.push(schema),
-                    Some(_) => {}
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-fn json(schema: &Schema) -> Value {
-    serde_json::to_value(schema).unwrap_or_default()
-}
-
-/// A schema, replaced by a reference to the type's name. Lists refer to the name of their items.
-fn by_name(mut schema: Value, rust: &str, named: &mut BTreeMap<String, Value>) -> Value {
-    if let Some(item) = rust.strip_prefix("alloc::vec::Vec<").and_then(|rest| rest.strip_suffix('>')) {
-        if let Some(items) = schema.get_mut("items") {
-            *items = by_name(items.take(), item, named);
-        }
-        return schema;
-    }
-    let is_structure = ["properties", "enum", "oneOf", "allOf"].iter().any(|part| schema.get(part).is_some());
-    let name = rust.rsplit("::").next().unwrap_or(rust);
-    // Types of two modules may have one name; the second keeps its place in the text.
-    let is_other = named.get(name).is_some_and(|known| *known != schema);
-    if !is_structure || rust.contains('<') || is_other {
-        return schema;
-    }
-    let reference = serde_json::json!({ "$ref": name });
-    named.insert(name.to_owned(), schema);
-    reference
 }
 
 /// The type of arguments: of an object without members nothing may be given.
@@ -134,7 +45,7 @@ const ANY_OBJECT: &str = "Record<string, unknown>";
 /// The type for a JSON Schema. Lines after the first are indented by `indent`.
 fn of(schema: &Value, indent: usize) -> String {
     if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-        return type_name(name.rsplit('/').next().unwrap_or_default());
+        return type_name(referred(name));
     }
     if let Some(value) = schema.get("const") {
         return value.to_string();
@@ -153,8 +64,6 @@ fn of(schema: &Value, indent: usize) -> String {
             union(kinds.iter().filter_map(Value::as_str).map(|kind| of_kind(kind, schema, indent)).collect())
         }
         Some(Value::String(kind)) => of_kind(kind, schema, indent),
-        // What utoipa makes of `()`, which serde writes as null.
-        _ if schema.get("default") == Some(&Value::Null) => "null".to_owned(),
         _ if schema.get("properties").is_some() => object(schema, indent),
         _ => "unknown".to_owned(),
     }
@@ -268,78 +177,12 @@ fn type_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Anyone, App, Given, Mutation, Problem, Query};
+    use crate::described::samples::{Clear, Line, ListOrders};
+    use crate::{Anyone, App, Problem, Query};
     use serde::{Deserialize, Serialize};
     use serde_json::json;
-    use store::{Snapshot, Tx};
+    use store::Snapshot;
     use utoipa::ToSchema;
-
-    /// A list of orders.
-    #[derive(Deserialize, ToSchema)]
-    #[expect(dead_code, reason = "only its schema is used")]
-    struct ListOrders {
-        /// The order before the page.
-        after: Option<i64>,
-        state: State,
-        #[serde(rename = "with-lines", default)]
-        with_lines: bool,
-    }
-
-    #[derive(Deserialize, Serialize, ToSchema)]
-    #[serde(rename_all = "snake_case")]
-    enum State {
-        Open,
-        SentAway,
-    }
-
-    #[derive(Serialize, ToSchema)]
-    struct Order {
-        id: String,
-        /// The parts,
-        /// in order.
-        lines: Vec<Line>,
-        states: Vec<Option<State>>,
-        notes: HashMap<String, Vec<i64>>,
-        pair: (String, i64),
-        anything: Value,
-        payment: Payment,
-        #[schema(no_recursion)]
-        parent: Option<Box<Order>>,
-    }
-
-    #[derive(Serialize, ToSchema)]
-    struct Line {
-        price: f64,
-    }
-
-    #[derive(Serialize, ToSchema)]
-    #[serde(tag = "kind", rename_all = "snake_case")]
-    #[expect(dead_code, reason = "only its schema is used")]
-    enum Payment {
-        None,
-        Card { last4: String },
-    }
-
-    impl Query for ListOrders {
-        const NAME: &'static str = "list_orders";
-        type Claims = Anyone;
-        type Value = Vec<Order>;
-        fn run(&self, _: &mut Snapshot<'_>, _: &Anyone) -> Result<Vec<Order>, Problem> {
-            Ok(Vec::new())
-        }
-    }
-
-    #[derive(Deserialize, ToSchema)]
-    struct Clear {}
-
-    impl Mutation for Clear {
-        const NAME: &'static str = "clear";
-        type Claims = Anyone;
-        type Value = ();
-        fn run(&self, _: &mut Tx<'_>, _: &Anyone, _: &Given) -> Result<(), Problem> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn an_app_is_described_with_its_types() {
@@ -462,7 +305,7 @@ mod tests {
                 json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}),
                 "[string, number]",
             ),
-            (json!({"default": null}), "null"),
+            (json!({"type": "null"}), "null"),
             (json!({}), "unknown"),
             (json!({"$ref": "#/components/schemas/Page_Order.v1"}), "Page_Order_v1"),
             (json!({"$ref": "#/components/schemas/Api"}), "Api_"),

@@ -32,7 +32,7 @@ use store::Store;
 use web::address_sources::AddressSources;
 use web::host::Hosts;
 use web::request_id::RequestIds;
-use web::{Cidr, KeyedWrites, RequestLog, RequestLogFormat};
+use web::{CallerCounts, Cidr, RequestLog, RequestLogFormat};
 
 /// How a server behaves. Made by the binary from its configuration.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ pub struct Parts {
     /// Authorization requests that were posted, by client.
     pub(crate) posted_requests: Quota,
     /// Writes with an `Idempotency-Key`, by caller.
-    pub(crate) keyed_writes: KeyedWrites,
+    pub(crate) keyed_writes: CallerCounts,
     /// Attempts at user codes.
     pub(crate) user_code_attempts: UserCodeAttempts,
     /// Counters.
@@ -207,7 +207,7 @@ impl App {
             pkce_use: PkceUse::default(),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
-            keyed_writes: KeyedWrites::default(),
+            keyed_writes: CallerCounts::in_quarters_of_an_hour(),
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
             metrics: Metrics::new(router().listed()),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),

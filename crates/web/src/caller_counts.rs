@@ -1,15 +1,15 @@
-//! The number of writes with an `Idempotency-Key` of each caller: bounded, because each leaves a row with an answer for a
-//! day. Counted in memory, by quarters of an hour.
+//! How often each caller did something in a stretch of time, in memory: writes with an `Idempotency-Key`, each of which
+//! leaves a row with an answer for a day, or calls.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
 
-const WINDOW_MS: i64 = 15 * 60 * 1000;
-
 /// See the module.
-#[derive(Default)]
-pub struct KeyedWrites(Mutex<Window>);
+pub struct CallerCounts {
+    length_ms: i64,
+    window: Mutex<Window>,
+}
 
 #[derive(Default)]
 struct Window {
@@ -19,25 +19,38 @@ struct Window {
 
 /// The bytes of an answer that count as one write.
 const ANSWER_BYTES: usize = 16 * 1024;
+/// Callers that are counted at most; of more the rest is not, until the next window. Each takes about a hundred bytes.
+const CALLERS_MAX: usize = 1_000_000;
 
-impl KeyedWrites {
+impl CallerCounts {
+    /// Counts in windows of this length, which begin at the same times for all.
+    pub fn in_windows_of(length: Duration) -> CallerCounts {
+        let length_ms = i64::try_from(length.as_millis()).unwrap_or(i64::MAX).max(1);
+        CallerCounts { length_ms, window: Mutex::default() }
+    }
+
+    /// For writes with an `Idempotency-Key`.
+    pub fn in_quarters_of_an_hour() -> CallerCounts {
+        CallerCounts::in_windows_of(Duration::from_secs(15 * 60))
+    }
+
     /// Counts the answer that a write has left: a longer one as several writes.
     pub fn charge(&self, caller: &str, answer_bytes: usize) {
-        if let Some(count) = self.0.lock().by_caller.get_mut(caller) {
+        if let Some(count) = self.window.lock().by_caller.get_mut(caller) {
             *count = count.saturating_add(answer_bytes / ANSWER_BYTES);
         }
     }
 
-    /// Counts a write of a caller at `now_ms` (Unix milliseconds), or returns the time until the next quarter of an hour.
+    /// Counts one of a caller at `now_ms` (Unix milliseconds), or returns the time until the next window.
     pub fn admit(&self, caller: &str, most: usize, now_ms: i64) -> Result<(), Duration> {
-        let mut window = self.0.lock();
-        let number = now_ms.div_euclid(WINDOW_MS);
+        let mut window = self.window.lock();
+        let number = now_ms.div_euclid(self.length_ms);
         if window.number != number {
             *window = Window { number, by_caller: HashMap::new() };
         }
         match window.by_caller.get_mut(caller) {
             Some(count) if *count >= most => {
-                let left = WINDOW_MS - now_ms.rem_euclid(WINDOW_MS);
+                let left = self.length_ms - now_ms.rem_euclid(self.length_ms);
                 Err(Duration::from_millis(left.unsigned_abs()))
             }
             Some(count) => {
@@ -45,7 +58,9 @@ impl KeyedWrites {
                 Ok(())
             }
             None => {
-                window.by_caller.insert(caller.to_owned(), 1);
+                if window.by_caller.len() < CALLERS_MAX {
+                    window.by_caller.insert(caller.to_owned(), 1);
+                }
                 Ok(())
             }
         }
@@ -56,9 +71,11 @@ impl KeyedWrites {
 mod tests {
     use super::*;
 
+    const WINDOW_MS: i64 = 15 * 60 * 1000;
+
     #[test]
-    fn a_caller_with_too_many_waits_for_the_next_quarter_and_others_do_not() {
-        let (writes, start) = (KeyedWrites::default(), WINDOW_MS * 1000);
+    fn a_caller_with_too_many_waits_for_the_next_window_and_others_do_not() {
+        let (writes, start) = (CallerCounts::in_quarters_of_an_hour(), WINDOW_MS * 1000);
         let minutes = |count: i64| count * 60_000;
         for _ in 0..3 {
             assert_eq!(writes.admit("ada", 3, start), Ok(()));

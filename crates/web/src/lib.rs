@@ -24,13 +24,14 @@
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
 //!   behind a proxy; `address_sources.rs`: how many requests have it, and `X-Forwarded-For` that is ignored.
 //! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies;
-//!   `json_size.rs`: how much JSON they may have. `keyed_writes.rs`: writes with an `Idempotency-Key` of each caller.
+//!   `json_size.rs`: how much JSON they may have. `caller_counts.rs`: how often a caller did something.
 //! - `panics.rs`: a panic as an error. `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know
 //!   of the request. `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
 //! - `signals.rs`: the signals that stop a server.
 
 pub mod address_sources;
 pub mod body;
+mod caller_counts;
 mod certificate;
 pub mod cidr;
 mod connection;
@@ -41,7 +42,6 @@ mod handshakes;
 pub mod host;
 mod http2;
 pub mod json_size;
-mod keyed_writes;
 mod listener;
 pub mod log_interval;
 pub mod network;
@@ -56,9 +56,9 @@ mod signals;
 mod tls;
 mod watched_stream;
 
+pub use caller_counts::CallerCounts;
 pub use cidr::Cidr;
 pub use forwarded::Peer;
-pub use keyed_writes::KeyedWrites;
 pub use listener::{Bound, Limits, Running, serve, serve_on};
 pub use request_log::{RequestLog, RequestLogFormat};
 pub use service::{ConnectionCounts, Service};

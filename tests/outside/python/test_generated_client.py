@@ -1,52 +1,19 @@
 """A client that openapi-python-client generates from the server's own description sets up an organization."""
 
-import importlib
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
 import pytest
 import requests
+from generated import package
 from person import Person
 
-GENERATE_LIMIT_S = 120
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 # What `sarsen login` asks for: to administer the server and every organization of the user.
 SCOPE = "openid email offline_access platform org:*"
-PACKAGE = "generated_sarsen"
 
 
 @pytest.fixture(scope="module")
 def sarsen(demo):
-    """The generated package, in a folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="sarsen-generated-") as folder:
-        config = Path(folder, "generator.yml")
-        config.write_text("post_hooks: []\n", encoding="utf-8")
-        command = [sys.executable, "-m", "openapi_python_client", "generate", "--meta", "none", "--fail-on-warning"]
-        command += ["--url", f"{demo.issuer}/api/openapi.json"]
-        command += ["--output-path", str(Path(folder, PACKAGE)), "--config", str(config)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GENERATE_LIMIT_S)
-        assert done.returncode == 0, done.stdout + done.stderr
-        sys.path.insert(0, folder)
-        try:
-            yield Generated()
-        finally:
-            sys.path.remove(folder)
-
-
-class Generated:
-    """Finds functions and types of the generated package by their names in the description."""
-
-    def client(self, demo, token):
-        module = importlib.import_module(f"{PACKAGE}.client")
-        return module.AuthenticatedClient(base_url=demo.issuer, token=token, raise_on_unexpected_status=True)
-
-    def operation(self, tag, name):
-        return importlib.import_module(f"{PACKAGE}.api.{tag}.{name}").sync_detailed
-
-    def __getattr__(self, name):
-        return getattr(importlib.import_module(f"{PACKAGE}.models"), name)
+    with package("generated_sarsen", "--url", f"{demo.issuer}/api/openapi.json") as generated:
+        yield generated
 
 
 def owner_tokens(demo, metadata):
@@ -69,7 +36,7 @@ def tokens(metadata, fields):
 
 def test_it_sets_up_an_organization(demo, metadata, sarsen):
     owner = owner_tokens(demo, metadata)
-    client = sarsen.client(demo, owner["access_token"])
+    client = sarsen.client(demo.issuer, owner["access_token"])
 
     def call(tag, name, *place, **arguments):
         answer = sarsen.operation(tag, name)(*place, client=client, **arguments)
@@ -84,7 +51,7 @@ def test_it_sets_up_an_organization(demo, metadata, sarsen):
 
     # A token covers the organizations that the user had when it was issued.
     renewed = tokens(metadata, {"grant_type": "refresh_token", "refresh_token": owner["refresh_token"]})
-    client = sarsen.client(demo, renewed["access_token"])
+    client = sarsen.client(demo.issuer, renewed["access_token"])
     service = call("services", "create_service", org, body=sarsen.CreateService(slug="sketch", name="Sketch"))
     web = call(
         "clients",

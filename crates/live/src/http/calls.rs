@@ -40,7 +40,11 @@ pub(super) async fn call(
     let mut is_last = false;
     loop {
         let caller = match is_last {
-            false => context.caller_with_token(&headers).await?,
+            false => {
+                let caller = context.caller_with_token(&headers).await?;
+                admit_call(&context, &caller.now, address)?;
+                caller
+            }
             true => context.caller_read_anew(&headers).await?,
         };
         let answer = match (query, mutation) {
@@ -66,10 +70,12 @@ fn judge(context: &Context, caller: &Standing) -> impl Fn(&mut Snapshot<'_>) -> 
     let Standing { authenticated, now } = caller.clone();
     // A call without a token is not judged.
     let authenticator = authenticator.filter(|_| now != Caller::anonymous());
+    let time = context.now();
     move |snapshot| match &authenticator {
         None => Ok(()),
-        Some(authenticator) => match authenticator.standing(snapshot, &authenticated)? {
+        Some(authenticator) => match Caller::read(&**authenticator, snapshot, &authenticated)? {
             None => Err(Context::session_ended()),
+            Some(present) if present.has_ended(time) => Err(Context::session_ended()),
             Some(present) if (&present.subject, &present.claims) == (&now.subject, &now.claims) => Ok(()),
             Some(_) => {
                 let detail = "Your rights have changed at this moment; nothing was done. Try again.";
@@ -190,6 +196,25 @@ async fn write(
         }
         (Err(problem), _) => Err(problem),
     }
+}
+
+/// Counts a call, if calls have a limit.
+fn admit_call(
+    context: &Context,
+    caller: &Caller,
+    ClientAddress(address): ClientAddress,
+) -> Result<(), Problem> {
+    let most = context.0.limits.calls_per_caller_max;
+    if most == usize::MAX {
+        return Ok(());
+    }
+    let Counted { name: owner, share } = Counted::of(caller, address);
+    let most = most.saturating_mul(share);
+    context.0.calls.admit(&owner, most, context.now().millis()).map_err(|wait| {
+        let detail =
+            format!("You have called {most} times in ten seconds (`calls_per_caller_max`). Try again later.");
+        Problem { retry_after: Some(wait), ..Problem::limit(detail) }
+    })
 }
 
 /// Counts a mutation with a key. It may leave an answer for a day.

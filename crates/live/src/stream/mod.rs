@@ -16,7 +16,7 @@ use subscription::{Kept, Source, Subscription};
 use crate::Problem;
 use crate::account::Account;
 use crate::app::Registry;
-use crate::caller::Caller;
+use crate::caller::{Caller, earlier};
 use crate::engine::{Engine, Full};
 use crate::frame::{self, Held, Weight};
 use crate::group::{Group, GroupKey, Phase, Work};
@@ -99,6 +99,9 @@ struct State {
     /// How often it has looked in vain.
     looks: u8,
     last_sent: Instant,
+    /// The end of the token.
+    token_expires: Option<Time>,
+    /// The end of the token, or of what the database has of the caller.
     expires: Option<Time>,
 }
 
@@ -112,7 +115,7 @@ impl Stream {
         account: Arc<Account>,
     ) -> Arc<Stream> {
         let Standing { authenticated, now: caller } = standing;
-        let expires = caller.expires;
+        let (token_expires, expires) = (authenticated.expires, caller.expires);
         let authenticated = (authenticated != caller).then(|| Box::new(authenticated));
         let state = State {
             caller,
@@ -127,6 +130,7 @@ impl Stream {
             looks_again: false,
             looks: 0,
             last_sent: Instant::now(),
+            token_expires,
             expires,
         };
         Arc::new(Stream {
@@ -167,8 +171,9 @@ impl Stream {
             Some(group) if group.key == key => group,
             before => {
                 let make = move || {
-                    let run =
-                        move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &caller);
+                    let run = move |snapshot: &mut store::Snapshot<'_>| {
+                        Caller::read(&*authenticator, snapshot, &caller)
+                    };
                     (true, Work::Standing(Box::new(run)))
                 };
                 let (group, ..) = self.engine.join(key, self, STANDING, None, make);
@@ -211,8 +216,11 @@ impl Stream {
         // A subscription that is being added is there before the caller changes, or is added for the new one.
         let one_at_a_time = self.changing.lock();
         let mut state = self.state.lock();
-        let is_known = state.caller.claims == caller.claims && state.caller.subject == caller.subject;
-        if is_known || !stands_on(&state) {
+        if !stands_on(&state) {
+            return;
+        }
+        state.expires = earlier(state.token_expires, caller.expires);
+        if state.caller.claims == caller.claims && state.caller.subject == caller.subject {
             return;
         }
         state.caller = caller.clone();
@@ -418,7 +426,7 @@ impl Stream {
     /// A client has sent a new token of the same user, on whose standing the stream stands from now on.
     pub(crate) fn renew(self: &Arc<Stream>, standing: Standing) {
         let mut state = self.state.lock();
-        state.expires = standing.now.expires;
+        (state.token_expires, state.expires) = (standing.authenticated.expires, standing.now.expires);
         let before = state.authenticated.as_deref().unwrap_or(&state.caller);
         if before.claims == standing.authenticated.claims {
             return;

@@ -331,7 +331,8 @@ impl Mutation for SetSession {
 
 /// A token `name` has no session; `name@session` ends with its session and has its role; `name@maybe…` has the role of its
 /// session while there is one; `name!300` lives for 300 ms. A session with the role `broken` cannot be read. `name#id` ends
-/// with the session of its own id. `key:session` is a key whose owner is the role of its session.
+/// with the session of its own id. `key:session` is a key whose owner is the role of its session. A session with the role `until N`
+/// ends at that time, in milliseconds.
 struct Names;
 
 impl Authenticate for Names {
@@ -382,6 +383,9 @@ impl Authenticate for Names {
         }
         if role.is_none() && session.starts_with("maybe") {
             return Ok(Some(caller.clone()));
+        }
+        if let Some(until) = role.as_deref().and_then(|role| role.strip_prefix("until ")?.parse().ok()) {
+            return Ok(Some(Caller { expires: Some(Time::from_millis(until)), ..caller.clone() }));
         }
         Ok(role.map(|role| caller.clone().with_claim("role", role)))
     }

@@ -2,7 +2,10 @@
 
 use crate::app::{serve, serve_with, start};
 use crate::client::Client;
+use crate::work::Clock;
 use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
 use store::testing::{Kind, TestPlace};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -277,4 +280,41 @@ async fn renewals_at_once_leave_nothing_behind() {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_when_its_row_says_though_nobody_changes_it() {
+    let (database, clock) = (TestPlace::create(), Clock::new());
+    let time = clock.clone();
+    let running = serve_with(database.url(), |settings| settings.clock = Arc::new(move || time.now())).await;
+    let (admin, ada) = (Client::new(running.address, "admin"), Client::new(running.address, "ada@s1"));
+    let until = |from_now: u64| {
+        let until = clock.now() + Duration::from_secs(from_now);
+        admin.value("set_session", json!({ "id": "s1", "role": format!("until {}", until.millis()) }));
+    };
+    admin.value("create", json!({ "id": 1 }));
+    until(3600);
+    let wanted = json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]);
+    let mut events = ada.live(wanted.clone());
+    events.expect("hello");
+    events.expect("value");
+    // An end that the row gets later counts too.
+    until(1800);
+    ada.value("increment", json!({ "id": 1 }));
+    events.expect("value");
+    clock.advance(Duration::from_secs(1801));
+    assert_eq!(events.expect("error").data["problem"]["code"], "unauthenticated");
+    events.expect("bye");
+    assert_eq!(events.next(), None);
+    for (call, args) in
+        [("get_counter", json!({ "id": 1 })), ("increment", json!({ "id": 1 })), ("own_counters", json!({}))]
+    {
+        let refused = ada.call(call, args);
+        assert_eq!((refused.status, &refused.json()["code"]), (401, &json!("invalid_token")), "{call}");
+    }
+    let refused = ada.send("POST", "/live", &[], &json!({ "subscriptions": wanted }).to_string());
+    assert_eq!(refused.status, 401);
+    until(3600);
+    assert_eq!(ada.value("increment", json!({ "id": 1 })), 2, "a row that lives again");
+    running.stop().await;
 }

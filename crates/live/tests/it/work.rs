@@ -1,6 +1,6 @@
 //! Work for later and work that is repeated, when something goes wrong.
 
-use crate::app::{app, now};
+use crate::app::{Increment, app, now};
 use crate::client::Client;
 use live::{App, Context, Problem, Running, Settings};
 use serde_json::json;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use store::testing::{Kind, TestPlace, kind};
-use store::{Sql, Time, Tx, args, sql};
+use store::{Error, Log, Sql, Time, Tx, args, log, sql};
 use tokio::sync::{Notify, mpsc};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -16,22 +16,26 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A clock that the test moves.
 #[derive(Clone)]
-struct Clock(Arc<AtomicI64>);
+pub struct Clock(Arc<AtomicI64>);
 
 impl Clock {
-    fn new() -> Clock {
+    pub fn new() -> Clock {
         Clock(Arc::new(AtomicI64::new(now().millis())))
     }
 
-    fn advance(&self, by: Duration) {
+    pub fn now(&self) -> Time {
+        Time::from_millis(self.0.load(SeqCst))
+    }
+
+    pub fn advance(&self, by: Duration) {
         self.0.fetch_add(i64::try_from(by.as_millis()).expect("a short time"), SeqCst);
     }
 }
 
 async fn serve(database: &TestPlace, clock: &Clock, app: App) -> Running {
     let mut settings = Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
-    let time = clock.0.clone();
-    settings.clock = Arc::new(move || Time::from_millis(time.load(SeqCst)));
+    let clock = clock.clone();
+    settings.clock = Arc::new(move || clock.now());
     live::serve(app, settings).await.expect("the app is served")
 }
 
@@ -81,6 +85,99 @@ async fn work_that_panics_is_repeated_and_holds_up_no_task() {
     }
     assert!(has("\nlive_tasks_failed_total 0\n"));
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_cancelled_before_its_time_does_not_run() {
+    let (database, clock) = (TestPlace::create(), Clock::new());
+    let running = serve(&database, &clock, app()).await;
+    let store = running.context.store();
+    let ada = Client::new(running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let plan = || {
+        let given = running.context.given();
+        store.write::<_, Problem, _>("test.plan", move |tx: &mut Tx<'_>| {
+            live::later(tx, &given, given.now + HOUR, &Increment { id: 1 })
+        })
+    };
+    let cancel = |planned: &str| {
+        let planned = planned.to_owned();
+        store.write::<_, Problem, _>("test.cancel", move |tx: &mut Tx<'_>| {
+            live::cancel::<Increment>(tx, &planned)
+        })
+    };
+    let (first, second) = (plan().await.expect("plans"), plan().await.expect("plans"));
+    assert!(first.len() <= 64, "{first}");
+    assert!(cancel(&first).await.expect("cancels"));
+    for not_planned in [&*first, "", "7", "x.y"] {
+        assert!(!cancel(not_planned).await.expect("nothing to cancel"), "{not_planned}");
+    }
+    clock.advance(HOUR + Duration::from_secs(1));
+    let has = |sample: &str| ada.send("GET", "/metrics", &[], "").body.contains(sample);
+    while !has("\nlive_tasks_total 1\n") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ada.value("get_counter", json!({ "id": 1 }))["value"], 1, "the other one has run, alone");
+    assert!(!cancel(&second).await.expect("it is done"));
+    running.stop().await;
+}
+
+static MAILS: Log = log("mails");
+
+async fn append(running: &Running) {
+    let now = running.context.now();
+    let append = move |tx: &mut Tx<'_>| tx.append(&MAILS, now, "a mail");
+    running.context.store().write::<_, Error, _>("test.append", append).await.expect("appends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_entry_of_a_log_begins_a_turn_at_once_also_at_another_instance() {
+    let (database, clock) = (TestPlace::create(), Clock::new());
+    let (go, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let ((say, mut began), opened) = (mpsc::unbounded_channel(), gate.clone());
+    let reader = |who: &'static str| {
+        let (say, opened, go) = (say.clone(), opened.clone(), go.clone());
+        app().on_log(&MAILS, "send", move |context: Context| {
+            let (say, opened, go) = (say.clone(), opened.clone(), go.clone());
+            async move {
+                say.send(who).expect("the test waits");
+                if who == "slow" {
+                    opened.notified().await;
+                }
+                let page = context.store().read(|snapshot| snapshot.log_page(&MAILS, "sender", 10)).await;
+                let page = page.map_err(|error: Error| Problem::from(error))?;
+                let done = move |tx: &mut Tx<'_>| tx.keep_place(&MAILS, "sender", &page).map(drop);
+                context.store().write::<_, Error, _>("test.done", done).await?;
+                go.notify_one();
+                Ok(())
+            }
+        })
+    };
+    let next = async |began: &mut mpsc::UnboundedReceiver<&'static str>| {
+        tokio::time::timeout(PATIENCE, began.recv()).await.expect("a turn begins").expect("the server runs")
+    };
+    let slow = serve(&database, &clock, reader("slow")).await;
+    assert_eq!(next(&mut began).await, "slow", "the first turn");
+    // It may have read the log already.
+    append(&slow).await;
+    gate.notify_one();
+    assert_eq!(next(&mut began).await, "slow", "what came while it worked");
+    gate.notify_one();
+    go.notified().await;
+    append(&slow).await;
+    assert_eq!(next(&mut began).await, "slow", "no time has passed");
+    gate.notify_one();
+    if kind() != Kind::Sqlite {
+        // Both hear of it, and one of them has the turn.
+        let other = serve(&database, &clock, reader("quick")).await;
+        slow.stop().await;
+        clock.advance(Duration::from_secs(61));
+        append(&other).await;
+        assert_eq!(next(&mut began).await, "quick");
+        other.stop().await;
+        return;
+    }
+    slow.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

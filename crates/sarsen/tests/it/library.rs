@@ -42,7 +42,7 @@ use axum::extract::State;
 use sarsen::live::auth::{Accept, Issuer, LocalIssuer, Sarsen};
 use sarsen::live::extract::Json;
 use sarsen::live::{App, Authenticate, Authenticating, Caller, Claims, Context, Problem, Program, Query};
-use sarsen::store::{Error, Key, Log, Snapshot, Sql, Tx, args, log, sql};
+use sarsen::store::{Error, Key, Log, Snapshot, Sql, Time, Tx, args, log, sql};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -138,10 +138,11 @@ async fn welcome(context: Context) -> Result<(), Problem> {
     loop {
         let page = context.store().read(|snapshot| snapshot.log_page(&SIGNED_UP, "welcome", 1)).await;
         let page = page.map_err(|error: Error| Problem::from(error))?;
-        let Some(_entry) = page.entries.first() else { return Ok(()) };
+        let Some(entry) = page.entries.first() else { return Ok(()) };
         let week_ago = context.now() - Duration::from_secs(7 * 86_400);
+        let read = entry.at.min(week_ago);
         let done = move |tx: &mut Tx<'_>| {
-            tx.trim_log(&SIGNED_UP, week_ago)?;
+            tx.trim_log(&SIGNED_UP, read)?;
             match tx.keep_place(&SIGNED_UP, "welcome", &page)? {
                 true => Ok(()),
                 false => Err(Problem::conflict("welcomed", "Another instance has done this.")),
@@ -165,12 +166,13 @@ impl Authenticate for Keys {
     fn standing(&self, snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
         let hash = caller.claims.get("key").and_then(|key| key.as_str()).unwrap_or_default();
         snapshot.depends(|| [Key::row("keys", "hash", hash)]);
-        let owner: Option<String> = snapshot.one(&OWNER, args![hash], |row| row.get(0))?;
-        Ok(owner.map(|owner| Caller { subject: Some(owner), ..caller.clone() }))
+        let owner: Option<(String, Option<Time>)> =
+            snapshot.one(&OWNER, args![hash], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(owner.map(|(owner, ends_at)| Caller { subject: Some(owner), expires: ends_at, ..caller.clone() }))
     }
 }
 
-static OWNER: Sql = sql("SELECT owner FROM keys WHERE hash = ?1");
+static OWNER: Sql = sql("SELECT owner, ends_at FROM keys WHERE hash = ?1");
 
 /// As in `operation.md`.
 fn program() -> Program {
@@ -188,7 +190,7 @@ async fn page() -> &'static str {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let app = App::new().query::<GetCounter>().every("welcome", Duration::from_secs(1), welcome);
+    let app = App::new().query::<GetCounter>().on_log(&SIGNED_UP, "welcome", welcome);
     let app = app.routes(axum::Router::new().route("/sign_up", axum::routing::post(sign_up))).fallback(page);
     let _program = program();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
