@@ -210,8 +210,7 @@ pub fn require_room_for_pending(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
 
 /// The refusal of anybody else as an administrator of `platform`.
 pub(crate) fn platform_owners_only() -> Error {
-    let problem =
-        "only platform owners administer the organization platform; invite a platform owner instead";
+    let problem = "only platform owners administer the organization platform, and their role there does not change; invite or remove a platform owner instead";
     Error::refused("platform_owners_only", problem)
 }
 
@@ -249,6 +248,7 @@ pub fn change_role(
     actor: &Actor,
 ) -> Result<Administrator> {
     tx.lock(&organizations::LOCK, organization.into())?;
+    refuse_platform(tx, organization)?;
     let administrator = get(tx.snapshot(), organization, user)?;
     if administrator.role == role {
         return Ok(administrator);
@@ -266,6 +266,27 @@ pub fn change_role(
 /// Removes an administrator. Administrators may remove themselves. The last owner cannot be removed, except from an
 /// organization that was rejected or deleted.
 pub fn remove(tx: &mut Tx<'_>, organization: &OrganizationId, user: &UserId, actor: &Actor) -> Result<()> {
+    tx.lock(&organizations::LOCK, organization.into())?;
+    refuse_platform(tx, organization)?;
+    leave(tx, organization, user, actor)
+}
+
+/// The owners of the server administer `platform`: a role there goes with that, or they could neither use the server nor get it
+/// back.
+fn refuse_platform(tx: &mut Tx<'_>, organization: &OrganizationId) -> Result<()> {
+    match organizations::get(tx.snapshot(), organization)?.slug == organizations::PLATFORM {
+        true => Err(platform_owners_only()),
+        false => Ok(()),
+    }
+}
+
+/// Removes the role of a user who is being deleted, or who leaves.
+pub(crate) fn leave(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    user: &UserId,
+    actor: &Actor,
+) -> Result<()> {
     tx.lock(&organizations::LOCK, organization.into())?;
     let administrator = get(tx.snapshot(), organization, user)?;
     require_another_owner(tx, organization, &administrator)?;

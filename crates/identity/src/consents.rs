@@ -1,14 +1,26 @@
-//! Consents: the scope that a user has approved for a client. A consent is stored until a newer one replaces it.
+//! Consents: the scope that a user has approved for a client. A consent is stored until a newer one replaces it, or the user
+//! withdraws it.
 
-use crate::Result;
 use crate::audit::{self, Actor};
-use crate::ids::{ClientId, UserId};
+use crate::grants;
+use crate::ids::{ClientId, GrantId, UserId};
 use crate::scopes::Scope;
 use crate::sessions::Session;
+use crate::{Result, Time};
 use store::{Snapshot, Tx, args, sql, statements, upsert};
+
+/// Consents that [`of_user`] returns at most.
+const SHOWN_MAX: i64 = 200;
+/// Grants that one command of [`withdraw`] revokes.
+const REVOKED_MAX: i64 = 200;
 
 statements! {
     static PUT = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at"]);
+    static OF_USER = sql("SELECT n.client_id, c.name, n.scope, n.granted_at FROM consents n
+     JOIN clients c ON c.id = n.client_id WHERE n.user_id = ?1 ORDER BY n.granted_at DESC, n.client_id LIMIT ?2");
+    static DELETE = sql("DELETE FROM consents WHERE user_id = ?1 AND client_id = ?2");
+    static GRANTS = sql("SELECT g.id FROM sessions s JOIN grants g ON g.session_id = s.id
+     WHERE s.user_id = ?1 AND g.client_id = ?2 AND g.revoked_at IS NULL LIMIT ?3");
     static DELETE_OF_USER = sql("DELETE FROM consents WHERE user_id = ?1");
     static GET = sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2");
 }
@@ -24,6 +36,44 @@ pub fn give(
     let scope = scope.to_string();
     tx.exec(&PUT, args![&session.user, client, &scope, actor.now])?;
     audit::note(tx, &session.organization, actor, "consent.given", client.as_str(), &scope)
+}
+
+/// A consent, for people.
+#[derive(Clone, Debug)]
+pub struct Consent {
+    /// The client.
+    pub client: ClientId,
+    /// Its name.
+    pub client_name: String,
+    /// What the user has approved.
+    pub scope: Scope,
+    /// When.
+    pub granted_at: Time,
+}
+
+/// The consents of a user, the newest first, 200 at most.
+pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<Consent>> {
+    Ok(snapshot.all(&OF_USER, args![user, SHOWN_MAX], |row| {
+        Ok(Consent {
+            client: row.get(0)?,
+            client_name: row.get(1)?,
+            scope: Scope::parse(&row.get::<String>(2)?),
+            granted_at: row.get(3)?,
+        })
+    })?)
+}
+
+/// Withdraws the consent of the session's user, and revokes what the client got by it in any of their sessions: some grants
+/// at a time. Returns false while some are left.
+pub fn withdraw(tx: &mut Tx<'_>, session: &Session, client: &ClientId, actor: &Actor) -> Result<bool> {
+    if tx.exec(&DELETE, args![&session.user, client])? == 1 {
+        audit::note(tx, &session.organization, actor, "consent.withdrawn", client.as_str(), "")?;
+    }
+    let left: Vec<GrantId> = tx.all(&GRANTS, args![&session.user, client, REVOKED_MAX], |row| row.get(0))?;
+    for grant in &left {
+        grants::revoke(tx, grant, "withdrawn consent", actor.now)?;
+    }
+    Ok((left.len() as i64) < REVOKED_MAX)
 }
 
 /// Deletes the consents of a user.

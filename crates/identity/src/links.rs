@@ -10,9 +10,7 @@ use crate::ids::{self, ApiKeyId, ClientId, LinkId, SessionId, UserId};
 use crate::programs::Need;
 use crate::secrets::{self, Hash, Random};
 use crate::users::{self, User};
-use crate::{
-    Error, Result, Time, administrators, api_keys, clients, organizations, passwords, user_suspensions,
-};
+use crate::{Error, Result, Time, administrators, api_keys, clients, organizations, passwords};
 use std::time::Duration;
 use store::{Snapshot, Sql, Tx, args, insert, sql, statements};
 
@@ -121,8 +119,8 @@ pub fn create_for(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) ->
     Ok(expires_at)
 }
 
-/// Stores a password link that lets a platform owner in again, and ends a suspension of the owner: whoever controls the
-/// machine decides who owns the server. `details` names who asked for it on the server's machine.
+/// Stores a password link that lets a platform owner in again. Its use ends a suspension of the owner, and the old password
+/// with it: whoever controls the machine decides who owns the server. `details` names who asked for it on the server's machine.
 pub fn create_recovery(
     tx: &mut Tx<'_>,
     owner: &User,
@@ -130,15 +128,20 @@ pub fn create_recovery(
     details: &str,
     actor: &Actor,
 ) -> Result<()> {
-    let owner = user_suspensions::activate(tx, owner, actor)?;
-    store_for(tx, &owner, new, actor)?;
+    require_user(owner, new)?;
+    create(tx, new, &actor.who, actor.now)?;
     audit::note(tx, &owner.organization, actor, "owner.recovered", owner.id.as_str(), details)
 }
 
-fn store_for(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) -> Result<()> {
-    if new.user.as_ref() != Some(&user.id) {
-        return Err(Error::Internal("a link for another user".to_owned()));
+fn require_user(user: &User, new: &NewLink) -> Result<()> {
+    match new.user.as_ref() == Some(&user.id) {
+        true => Ok(()),
+        false => Err(Error::Internal("a link for another user".to_owned())),
     }
+}
+
+fn store_for(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) -> Result<()> {
+    require_user(user, new)?;
     if user.suspended_at.is_some() {
         return Err(Error::refused("user_suspended", "this user is suspended; end the suspension first"));
     }
@@ -194,7 +197,7 @@ fn find_valid(
         (_, Purpose::SetUp) => administrators::has_platform_owner(snapshot)?,
         (Some(id), Purpose::SignIn | Purpose::Password) => match users::get(snapshot, id) {
             Ok(user) => {
-                user.suspended_at.is_some()
+                user.suspended_at.is_some() && !is_recovery(snapshot, &maker, id)?
                     || !may_make(snapshot, &maker, &user)?
                     || passwords::changed_at(snapshot, id)?.is_some_and(|changed_at| changed_at > made_at)
             }
@@ -204,6 +207,11 @@ fn find_valid(
         (None, Purpose::SignIn | Purpose::Password) => true,
     };
     Ok((!is_void).then_some((id, user)))
+}
+
+/// Whether a link was made on the server's machine for an owner of the server ([`create_recovery`]).
+fn is_recovery(snapshot: &mut Snapshot<'_>, maker: &str, user: &UserId) -> Result<bool> {
+    Ok(maker == audit::SYSTEM && administrators::is_platform_owner(snapshot, user)?)
 }
 
 /// Whether `maker` may make a link of this user now. Who was removed leaves none behind that work.

@@ -18,6 +18,9 @@ use store::{Key, Snapshot, Tx, args, insert, sql, statements};
 /// The time in which a deletion can be undone.
 pub const GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// How much earlier than here the clock of another instance may be: a request to restore is judged by it.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(10 * 60);
+
 /// Rows that an object has, such as the sessions and grants of a user.
 const ROWS: i64 = 5;
 
@@ -33,6 +36,8 @@ statements! {
     static RESTORE = sql(
         "DELETE FROM organization_deletions WHERE organization_id = ?1 AND final_at > ?2 AND erased_at IS NULL",
     );
+    static IS_DUE = sql("SELECT final_at FROM organization_deletions
+     WHERE organization_id = ?1 AND erased_at IS NULL AND final_at <= ?2");
     static DUE = sql("SELECT organization_id FROM organization_deletions
      WHERE erased_at IS NULL AND final_at <= ?1 ORDER BY final_at LIMIT ?2");
     static ERASED = sql("UPDATE organization_deletions SET erased_at = ?2 WHERE organization_id = ?1");
@@ -100,11 +105,16 @@ pub(crate) fn suspend(
 
 /// Gets up to `most` deleted organizations whose data is due to go, those first that are due for longest.
 pub fn due(snapshot: &mut Snapshot<'_>, now: Time, most: i64) -> Result<Vec<OrganizationId>> {
-    Ok(snapshot.all(&DUE, args![now, most], |row| row.get(0))?)
+    Ok(snapshot.all(&DUE, args![now - CLOCKS_DIFFER, most], |row| row.get(0))?)
 }
 
-/// Deletes up to `most` objects of an organization that is due. Returns false while something is left.
+/// Deletes up to `most` objects of an organization that is due. Returns false while something is left; of one that was
+/// restored meanwhile nothing is to be deleted.
 pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor) -> Result<bool> {
+    tx.lock(&organizations::LOCK, id.into())?;
+    if tx.one(&IS_DUE, args![id, actor.now - CLOCKS_DIFFER], |row| row.get::<Time>(0))?.is_none() {
+        return Ok(true);
+    }
     // Each kind only after those that refer to it: one connection at a time goes, and others may be left.
     if connections::erase_some(tx, id, most)? > 0 {
         return Ok(false);

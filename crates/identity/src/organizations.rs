@@ -158,6 +158,8 @@ pub(crate) const COLUMNS: &str =
 statements! {
     static INSERT = insert("organizations", &[&["id", "slug", "name", "created_by", "created_at"]]);
     static REVIEW = insert_if_absent( "organization_reviews", &["organization_id", "decision", "reason", "decided_by", "decided_at"], );
+    static APPROVE_AFTER_ALL = sql("UPDATE organization_reviews SET decision = 'approved', reason = ?2, decided_by = ?3, decided_at = ?4
+     WHERE organization_id = ?1 AND decision = 'rejected'");
     static RENAME = sql("UPDATE organizations SET name = ?2 WHERE id = ?1");
     static SUSPEND = insert_if_absent( "organization_suspensions", &["organization_id", "reason", "suspended_by", "suspended_at"], );
     static ACTIVATE = sql("DELETE FROM organization_suspensions WHERE organization_id = ?1");
@@ -331,7 +333,7 @@ pub fn set_sign_up(
     Ok(organization)
 }
 
-/// Approves or rejects a pending organization. An organization is reviewed once.
+/// Approves or rejects a pending organization. An organization is reviewed once, but one that was rejected can still be approved.
 pub fn review(
     tx: &mut Tx<'_>,
     organization: &Organization,
@@ -342,14 +344,35 @@ pub fn review(
     let reason = audit::reason(reason)?;
     let id = &organization.id;
     let row = args![id, decision.as_str(), reason.as_deref(), &actor.who, actor.now];
-    if tx.exec(&REVIEW, row)? == 0 {
-        let problem = "this organization has already been reviewed; suspend or activate it instead";
+    let mut is_decided = tx.exec(&REVIEW, row)? == 1;
+    if !is_decided && decision == Decision::Approved {
+        is_decided = tx.exec(&APPROVE_AFTER_ALL, args![id, reason.as_deref(), &actor.who, actor.now])? == 1;
+    }
+    if !is_decided {
+        let problem = "this organization has already been reviewed; one that was approved can be suspended, and one that was rejected can \
+                       still be approved";
         return Err(Error::refused("already_reviewed", problem));
     }
     keys(id).into_iter().for_each(|key| tx.changed(key));
     let action = format!("organization.{}", decision.as_str());
-    audit::note(tx, id, actor, &action, id.as_str(), reason.as_deref().unwrap_or_default())?;
+    note_decision(tx, organization, actor, &action, reason.as_deref())?;
     get(tx.snapshot(), id)
+}
+
+/// Notes what an owner of the server decides about an organization: for its administrators, and for the other owners, who do not
+/// see its trail.
+fn note_decision(
+    tx: &mut Tx<'_>,
+    organization: &Organization,
+    actor: &Actor,
+    action: &str,
+    reason: Option<&str>,
+) -> Result<()> {
+    let (id, reason) = (&organization.id, reason.unwrap_or_default());
+    audit::note(tx, id, actor, action, id.as_str(), reason)?;
+    let platform = find(tx.snapshot(), PLATFORM)?.id;
+    let details = format!("{} {reason}", organization.slug);
+    audit::note(tx, &platform, actor, action, id.as_str(), details.trim_end())
 }
 
 /// Suspends an organization. Idempotent. `platform` cannot be suspended. One that is deleted stays suspended if it is restored.
@@ -376,8 +399,7 @@ pub fn suspend(
     let is_new = tx.exec(&SUSPEND, args![id, reason.as_deref(), &actor.who, actor.now])? == 1;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     if is_new {
-        let details = reason.as_deref().unwrap_or_default();
-        audit::note(tx, id, actor, "organization.suspended", id.as_str(), details)?;
+        note_decision(tx, organization, actor, "organization.suspended", reason.as_deref())?;
     }
     get(tx.snapshot(), id)
 }
@@ -388,11 +410,16 @@ pub fn activate(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> 
         let problem = "this organization is deleted; one of its owners can restore it within 30 days";
         return Err(Error::refused("organization_not_active", problem));
     }
+    if matches!(organization.status, Status::Pending | Status::Rejected) {
+        let status = organization.status.as_str();
+        let problem = format!("this organization is {status}, not suspended; approve it instead");
+        return Err(Error::refused("organization_not_active", problem));
+    }
     let id = &organization.id;
     let was_suspended = tx.exec(&ACTIVATE, args![id])? == 1;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     if was_suspended {
-        audit::note(tx, id, actor, "organization.activated", id.as_str(), "")?;
+        note_decision(tx, organization, actor, "organization.activated", None)?;
     }
     get(tx.snapshot(), id)
 }

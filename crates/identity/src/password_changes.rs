@@ -11,7 +11,7 @@ use crate::links::{self, Purpose};
 use crate::secrets::Hash;
 use crate::sessions::{self, NewSession, Session};
 use crate::users::{self, User};
-use crate::{Error, Result, consents, passwords};
+use crate::{Error, Result, consents, passwords, user_suspensions};
 use std::time::Duration;
 use store::Tx;
 
@@ -42,6 +42,10 @@ pub fn change(tx: &mut Tx<'_>, by: &Session, hash: &str, actor: &Actor) -> Resul
 pub fn set_by_link(tx: &mut Tx<'_>, token: &str, hash: &str, actor: &Actor) -> Result<User> {
     let user = use_link(tx, Purpose::Password, token, actor)?;
     replace(tx, &user.id, None, hash, actor)?;
+    if user.suspended_at.is_some() {
+        // Only the link of a recovery is valid then.
+        user_suspensions::activate(tx, &user, actor)?;
+    }
     audit::note(tx, &user.organization, actor, "user.password_set", user.id.as_str(), "")?;
     users::get(tx.snapshot(), &user.id)
 }

@@ -96,7 +96,7 @@ fn remove_role(
     user: &UserId,
     actor: &Actor,
 ) -> Result<()> {
-    match administrators::remove(tx, &organization.id, user, actor) {
+    match administrators::leave(tx, &organization.id, user, actor) {
         Err(Error::Refused { code: code @ "last_owner", .. }) => {
             let slug = &organization.slug;
             let problem =

@@ -162,6 +162,7 @@ pub fn router() -> Routes {
         .route("/o/{slug}/link", get(pages::link::get).post(pages::link::post))
         .route("/o/{slug}/account", get(pages::account::get))
         .route("/o/{slug}/account/sessions", post(pages::account::sessions::post))
+        .route("/o/{slug}/account/consents", post(pages::account::consents::post))
         .route(
             "/o/{slug}/account/password",
             get(pages::account::password::get).post(pages::account::password::post),

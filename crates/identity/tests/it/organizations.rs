@@ -30,6 +30,18 @@ async fn a_pending_organization_is_reviewed_once() {
     }
     let evil = test.pending_organization("evil").await;
     assert_eq!(review(&test, &evil, Decision::Rejected).await.expect("the first").status, Status::Rejected);
+    assert_eq!(refused(review(&test, &evil, Decision::Rejected).await), "already_reviewed");
+    let rejected = test
+        .read({
+            let id = evil.id.clone();
+            move |snapshot| organizations::get(snapshot, &id)
+        })
+        .await
+        .expect("it is there");
+    let activated = test.write(move |tx, actor| organizations::activate(tx, &rejected, actor)).await;
+    assert_eq!(refused(activated), "organization_not_active");
+    assert_eq!(review(&test, &evil, Decision::Approved).await.expect("after all").status, Status::Active);
+    assert_eq!(refused(review(&test, &evil, Decision::Rejected).await), "already_reviewed");
 
     let id = acme.id.clone();
     let trail = test

@@ -76,7 +76,7 @@ enum Verb {
     Approve(Decision),
     /// Reject a pending organization (server owners only)
     Reject(Decision),
-    /// Suspend an organization and end all of its sessions (server owners only)
+    /// Suspend an organization: no session or token works until it is activated (server owners only)
     Suspend(Decision),
     /// Activate a suspended organization (server owners only)
     Activate {

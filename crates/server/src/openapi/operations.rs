@@ -92,9 +92,9 @@ fn of_organizations(api: &mut Description) {
     api.add(Get, base, administrators::list, "listAdministrators", "List administrators");
     let one = "/api/organizations/{org}/administrators/{user}";
     api.add(Patch, one, administrators::change, "changeAdministrator", "Change the role of an administrator")
-        .fails(&["last_owner"]);
+        .fails(&["last_owner", "platform_owners_only"]);
     api.add(Delete, one, administrators::remove, "removeAdministrator", "Remove an administrator")
-        .fails(&["last_owner"]);
+        .fails(&["last_owner", "platform_owners_only"]);
     let base = "/api/organizations/{org}/invitations";
     api.add(Get, base, invitations::list, "listInvitations", "List open invitations");
     api.add(Post, base, invitations::create, "createInvitation", "Invite an administrator")
@@ -301,7 +301,7 @@ fn of_platform(api: &mut Description) {
         .fails(&["not_found", "already_reviewed"]);
     let suspension = "/api/platform/organizations/{org}/suspension";
     api.add(Put, suspension, platform::suspend, "suspendOrganization", "Suspend an organization")
-        .text("All sessions of its users end.")
+        .text("Until the suspension ends nobody signs in, and no session or token works. Afterwards they work again.")
         .fails(&["not_found", "organization_not_active", "platform_stays"]);
     api.add(
         Delete,

@@ -21,16 +21,18 @@ pub(crate) enum Flash {
     PasswordChanged,
     PasswordSet,
     PasswordKept,
+    ConsentWithdrawn,
 }
 
 impl Flash {
-    const ALL: [Flash; 6] = [
+    const ALL: [Flash; 7] = [
         Flash::SignedOut,
         Flash::SessionEnded,
         Flash::OthersEnded,
         Flash::PasswordChanged,
         Flash::PasswordSet,
         Flash::PasswordKept,
+        Flash::ConsentWithdrawn,
     ];
 
     fn word(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Flash {
             Flash::PasswordChanged => "password_changed",
             Flash::PasswordSet => "password_set",
             Flash::PasswordKept => "password_kept",
+            Flash::ConsentWithdrawn => "consent_withdrawn",
         }
     }
 
@@ -53,6 +56,7 @@ impl Flash {
             Flash::PasswordChanged => "Your password is changed. You are signed out everywhere else.",
             Flash::PasswordSet => "Your password is set.",
             Flash::PasswordKept => "Nothing was changed. The link still works until it expires.",
+            Flash::ConsentWithdrawn => "The application has no access any more. It asks you the next time.",
         }
     }
 

@@ -332,7 +332,11 @@ async fn after_thirty_days_nothing_of_an_organization_is_left_but_its_slug() {
     owner.change("DELETE", "/api/organizations/acme", Value::Null).await;
     assert!(tables_of(&server, &id).await.len() > 8);
 
+    // The clock of another instance, which could still restore it, may be some minutes behind.
     server.clock.advance(Duration::from_secs(30 * 24 * 3600));
+    assert!(server.tidy().await.expect("a turn"));
+    assert!(tables_of(&server, &id).await.len() > 8);
+    server.clock.advance(Duration::from_secs(600));
     for _ in 0..3 {
         assert!(server.tidy().await.expect("a turn"));
     }

@@ -363,6 +363,15 @@ async fn there_are_several_platform_owners_and_the_last_one_stays() {
     let body = json!({ "email": "x@sarsen.test", "role": "admin" });
     let refused = first.call("POST", "/api/organizations/platform/invitations", &body).await;
     assert_eq!(problem(&refused), is(409, "platform_owners_only"));
+    // Nor changed or taken: there would be no way back.
+    let role = format!("/api/organizations/platform/administrators/{}", text(&claims(&first.token), "sub"));
+    for (method, body) in [("PATCH", json!({ "role": "member" })), ("DELETE", Value::Null)] {
+        assert_eq!(
+            problem(&first.call(method, &role, &body).await),
+            is(409, "platform_owners_only"),
+            "{method}"
+        );
+    }
     let again = first.call("POST", OWNERS, &json!({ "email": "owner@sarsen.test" })).await;
     assert_eq!(problem(&again), is(409, "already_administrator"));
 

@@ -382,6 +382,10 @@ async fn a_suspended_owner_is_let_in_again() {
     assert_eq!(suspended.status, 422, "{suspended:?}");
 
     let made = server::owner_recovery::link(&server.app, "owner@sarsen.test", "user 7 of the machine").await;
+    // The password may be why the owner was suspended: it is not let in again, and a rogue may suspend the owner again.
+    let old = server.browser().sign_in("platform", "owner@sarsen.test").await;
+    assert_eq!(old.status, 422, "{old:?}");
+    rogue.change("PUT", &suspension, json!({ "reason": "still mine" })).await;
     let mut browser = server.browser();
     let page = open_link(&mut browser, &path_of(&made.expect("a link").url)).await;
     let done = set(&mut browser, &page, "other words in a row").await;
@@ -389,7 +393,10 @@ async fn a_suspended_owner_is_let_in_again() {
     let owner =
         Admin { server: &server, token: tokens_of(&server, &mut browser, &ask).await.text("access_token") };
     let trail = owner.read("/api/organizations/platform/audit?action=user.activated").await;
-    assert_eq!(text(&trail["items"][0], "actor"), "system", "{trail}");
     assert_eq!(text(&trail["items"][0], "target_name"), "owner@sarsen.test", "{trail}");
+    let trail = owner.read("/api/organizations/platform/audit?action=owner.recovered").await;
+    assert_eq!(text(&trail["items"][0], "actor"), "system", "{trail}");
+    let old = server.browser().sign_in("platform", "owner@sarsen.test").await;
+    assert_eq!(old.status, 422, "{old:?}");
     server.stop().await;
 }

@@ -1,6 +1,7 @@
 //! `/o/{slug}/account`: the user's sessions in this organization, and sign-out. `sessions.rs` ends other sessions,
-//! `password.rs` changes the password.
+//! `password.rs` changes the password, `consents.rs` withdraws consents.
 
+pub(crate) mod consents;
 pub(crate) mod password;
 pub(crate) mod sessions;
 
@@ -10,12 +11,13 @@ use super::browser::{Asked, Browser, Form, encoded, is_own_page, safe_next};
 use super::flash::{Flash, clear};
 use super::respond::{PageResult, see_other};
 use super::sign_in::{self, Prompt, home};
-use super::views::{Account, SessionLine, SignOut};
+use super::views::{Account, ConsentLine, SessionLine, SignOut};
 use crate::app::App;
 use crate::web::path::Path;
 use axum::extract::State;
-use identity::organizations;
+use identity::consents::Consent;
 use identity::sessions::{Session, of_user};
+use identity::{Error, Time, organizations, scopes};
 
 pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browser: Browser) -> PageResult {
     let wanted = slug.clone();
@@ -26,7 +28,10 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
     let now = app.now();
     let user = app.lookups.user(&session.user, now).await?;
     let id = session.user.clone();
-    let mut all = app.store.read(move |snapshot| of_user(snapshot, &id, now)).await?;
+    let read = move |snapshot: &mut store::Snapshot<'_>| {
+        Ok::<_, Error>((of_user(snapshot, &id, now)?, identity::consents::of_user(snapshot, &id)?))
+    };
+    let (mut all, given) = app.store.read(read).await?;
     // This browser's session comes first, because a long list is cut.
     all.retain(|one| one.id != session.id);
     all.insert(0, session);
@@ -44,6 +49,17 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
             current: index == 0,
         })
         .collect();
+    let allowed: Vec<(String, String)> = given.iter().map(|one| allowed(one, now)).collect();
+    let consents: Vec<ConsentLine<'_>> = given
+        .iter()
+        .zip(&allowed)
+        .map(|(one, (what, since))| ConsentLine {
+            client: one.client.as_str(),
+            name: &one.client_name,
+            what,
+            since,
+        })
+        .collect();
     let (csrf, flash) = (browser.csrf(&app), browser.flash(&app, &slug));
     let view = Account {
         org_name: &organization.name,
@@ -56,12 +72,20 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         password_href: &password::address(&slug),
         switch_href: &sign_in::address_with(&slug, Prompt::SelectAccount, &home(&slug)),
         sessions: &lines,
+        withdraw_action: &consents::form_address(&slug),
+        consents: &consents,
     };
     let mut response = browser.page(&app, view.markup());
     if flash.is_some() {
         clear(&app, &mut response);
     }
     Ok(response)
+}
+
+/// What a user has allowed, and since when, in words.
+fn allowed(consent: &Consent, now: Time) -> (String, String) {
+    let what: Vec<String> = consent.scope.iter().map(scopes::describe).collect();
+    (what.join(" · "), ago(now.since(consent.granted_at).as_secs()))
 }
 
 /// The account page of an organization.

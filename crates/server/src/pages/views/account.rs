@@ -17,6 +17,16 @@ pub struct SessionLine<'a> {
     pub current: bool,
 }
 
+/// What the user has allowed an application.
+pub struct ConsentLine<'a> {
+    pub client: &'a str,
+    pub name: &'a str,
+    /// What it may do, in words.
+    pub what: &'a str,
+    /// The time of the consent, in words.
+    pub since: &'a str,
+}
+
 pub struct Account<'a> {
     pub org_name: &'a str,
     pub user_email: &'a str,
@@ -32,6 +42,9 @@ pub struct Account<'a> {
     /// The address of the page that changes the password.
     pub password_href: &'a str,
     pub sessions: &'a [SessionLine<'a>],
+    /// The target of the form with the field `withdraw`: the id of a client.
+    pub withdraw_action: &'a str,
+    pub consents: &'a [ConsentLine<'a>],
 }
 
 impl Account<'_> {
@@ -60,10 +73,34 @@ impl Account<'_> {
                         button.plain type="submit" name="end" value="others" { "Sign out everywhere else" }
                     }
                 }
+                @if !self.consents.is_empty() {
+                    h2 { "What you have allowed" }
+                    p.lead { "Applications that asked to use your account. Who loses access asks you again." }
+                    form.stack method="post" action=(self.withdraw_action) {
+                        (hidden_fields(self.csrf, &[]))
+                        ul.rows {
+                            @for consent in self.consents { (self.consent_row(consent)) }
+                        }
+                    }
+                }
             }
         };
         let title = self.flash.map_or("Your account".to_owned(), |flash| format!("{flash} Your account"));
         wide_shell(&title, self.org_name, body)
+    }
+
+    fn consent_row(&self, consent: &ConsentLine<'_>) -> Markup {
+        html! {
+            li.row.apart {
+                div.text {
+                    p { b { bdi { (consent.name) } } }
+                    p.small { (consent.what) " · allowed " (consent.since) }
+                }
+                button.plain type="submit" name="withdraw" value=(consent.client) {
+                    "Withdraw" span.visually-hidden { " the access of " bdi { (consent.name) } }
+                }
+            }
+        }
     }
 
     fn session_row(&self, session: &SessionLine<'_>) -> Markup {

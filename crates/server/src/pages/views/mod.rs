@@ -35,7 +35,7 @@ mod tests;
 use super::assets::{LOGO, STYLESHEET};
 use maud::{DOCTYPE, Markup, html};
 
-pub use account::{Account, SessionLine};
+pub use account::{Account, ConsentLine, SessionLine};
 pub use activate_confirm::ActivateConfirm;
 pub use activate_enter::ActivateEnter;
 pub use activate_link::ActivateLink;

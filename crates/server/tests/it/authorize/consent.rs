@@ -31,6 +31,59 @@ async fn prompt_none_never_shows_a_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_user_sees_what_they_have_allowed_and_withdraws_it() {
+    const CONSENTS: &str = "/o/acme/account/consents";
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let spa = server.client("spa").to_owned();
+    let path = format!("/api/organizations/acme/clients/{spa}");
+    admin.change("PATCH", &path, json!({ "consent_required": true })).await;
+    let mut ada = ada(&server).await;
+    assert!(!ada.get("/o/acme/account").await.body.contains("What you have allowed"));
+    let answer = consent(&mut ada, &Ask::of(&server, "spa"), "allow").await;
+    let code = answer.redirect_param("code").expect("a code");
+    let tokens = redeem(&server, &spa, CALLBACK, &code).await;
+    let reads =
+        async || server.get("/api/subscription").bearer(&tokens.text("access_token")).send().await.status;
+    assert_eq!(reads().await, 200);
+    let page = ada.get("/o/acme/account").await;
+    for part in [
+        "What you have allowed",
+        &*spa,
+        "See who you are · See your name · See your e-mail address",
+        "allowed just now",
+    ] {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    let csrf = page.input("csrf");
+    let fields = [("csrf", &*csrf), ("withdraw", &*spa)];
+    // Somebody else's consent stays, whoever asks.
+    let mut grace = server.browser();
+    grace.sign_in("acme", "grace@acme.test").await;
+    let other = grace.get("/activate").await.input("csrf");
+    assert_eq!(grace.post(CONSENTS, &[("csrf", &other), ("withdraw", &spa)]).await.status, 303);
+    assert_eq!(reads().await, 200);
+    assert_eq!(ada.post(CONSENTS, &[("csrf", "x"), ("withdraw", &spa)]).await.status, 403);
+    assert_eq!(ada.post(CONSENTS, &[("csrf", &csrf), ("withdraw", "spa")]).await.status, 400);
+    for _ in 0..2 {
+        assert_eq!(
+            ada.post(CONSENTS, &fields).await.header("location"),
+            "/o/acme/account",
+            "also a second click"
+        );
+    }
+    assert_eq!(reads().await, 401, "what the client had by it is over");
+    let page = ada.get("/o/acme/account").await;
+    assert!(page.body.contains("It asks you the next time.") && !page.body.contains(&spa), "{}", page.body);
+    let silent = Ask::of(&server, "spa").with("prompt", "none");
+    assert_eq!(refusal(&ada.get(&silent.path()).await), "consent_required");
+    let trail = admin.read("/api/organizations/acme/audit?action=consent.withdrawn").await;
+    assert_eq!(trail["items"].as_array().map(Vec::len), Some(1), "{trail}");
+    assert_eq!(text(&trail["items"][0], "target"), spa, "{trail}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_click_on_a_decision_leads_to_the_client_too() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;

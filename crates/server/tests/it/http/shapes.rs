@@ -33,6 +33,7 @@ async fn a_form_or_a_query_has_64_parameters_at_most() {
         "/o/acme/signup",
         "/o/acme/link",
         "/o/acme/account/sessions",
+        "/o/acme/account/consents",
         "/o/acme/account/password",
         "/o/acme/logout",
     ] {
