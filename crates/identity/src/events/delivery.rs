@@ -130,6 +130,8 @@ pub fn deliver(
         invalid: planned.invalid_keys(snapshot, services, now)?,
     };
     let (mut size, count) = (0, planned.entries.len());
+    // States that a later entry has too, with the numbers of the entries before it.
+    let mut left_out: HashMap<(usize, Due), Vec<i64>> = HashMap::new();
     for (place, entry) in planned.entries.into_iter().enumerate() {
         page.numbers.push(entry.number);
         for of_service in entry.due.chunk_by(|one, next| one.0 == next.0) {
@@ -141,7 +143,9 @@ pub fn deliver(
             for due in of_service {
                 if !due.1.is_state() || planned.last.get(due) == Some(&place) {
                     events.extend(event(snapshot, &due.1, at, now)?);
-                    merged.extend(planned.earlier.get(due).into_iter().flatten());
+                    merged.extend(left_out.remove(due).into_iter().flatten());
+                } else {
+                    left_out.entry(due.clone()).or_default().push(entry.number);
                 }
             }
             if !events.is_empty() {
@@ -152,6 +156,8 @@ pub fn deliver(
             }
         }
         if page.numbers.len() < found && (size >= bytes_max || place + 1 == count) {
+            // The later entry is not in the page any more.
+            page.delivered.extend(still_due(snapshot, left_out, &entry.behind, services, now)?);
             (page.end, page.is_full) = (entry.behind, true);
             break;
         }
@@ -159,13 +165,39 @@ pub fn deliver(
     Ok(Some(page))
 }
 
+/// The events of states that were left out, at the end of a page.
+fn still_due(
+    snapshot: &mut Snapshot<'_>,
+    left_out: HashMap<(usize, Due), Vec<i64>>,
+    cursor: &LogCursor,
+    services: &[Listening],
+    now: Time,
+) -> Result<Vec<Delivered>> {
+    let mut left_out: Vec<_> = left_out.into_iter().collect();
+    left_out.sort_by_key(|((to, _), numbers)| (*to, numbers.last().copied()));
+    let mut delivered = Vec::new();
+    for of_service in left_out.chunk_by(|((one, _), _), ((next, _), _)| one == next) {
+        let (mut events, mut merged, mut to) = (Vec::new(), Vec::new(), None);
+        for ((service, due), numbers) in of_service {
+            let Some(at) = services.get(*service) else { continue };
+            to = Some(*service);
+            events.extend(event(snapshot, due, at, now)?);
+            merged.extend(numbers);
+        }
+        merged.sort_unstable();
+        merged.dedup();
+        if let (Some(to), Some(number), false) = (to, merged.pop(), events.is_empty()) {
+            delivered.push(Delivered { to, number, merged, cursor: cursor.clone(), events });
+        }
+    }
+    Ok(delivered)
+}
+
 /// Entries, and what they mean for the services that somebody reads.
 struct Planned {
     entries: Vec<PlannedEntry>,
     /// The last entry about each state.
     last: HashMap<(usize, Due), usize>,
-    /// The numbers of the entries about a state before the last.
-    earlier: HashMap<(usize, Due), Vec<i64>>,
     /// The services that have something to learn.
     concerned: BTreeSet<usize>,
 }
@@ -187,7 +219,6 @@ impl Planned {
     ) -> Result<Planned> {
         let audience = Audience::of(services);
         let (mut last, mut concerned) = (HashMap::new(), BTreeSet::new());
-        let mut earlier: HashMap<_, Vec<i64>> = HashMap::new();
         let (mut planned, mut reads, mut known_at) = (Vec::new(), 0, KnownAt::new());
         for (logged, behind) in entries {
             let due = due(snapshot, &logged.payload, services, &audience, &mut known_at)?;
@@ -203,15 +234,11 @@ impl Planned {
             reads += more;
             concerned.extend(newly);
             for one in due.iter().filter(|one| one.1.is_state()) {
-                let before = last.insert(one.clone(), planned.len());
-                let before = before.and_then(|place: usize| planned.get(place));
-                if let Some(PlannedEntry { number, .. }) = before {
-                    earlier.entry(one.clone()).or_default().push(*number);
-                }
+                last.insert(one.clone(), planned.len());
             }
             planned.push(PlannedEntry { number: logged.number, behind, due });
         }
-        Ok(Planned { entries: planned, last, earlier, concerned })
+        Ok(Planned { entries: planned, last, concerned })
     }
 
     /// The API keys of concerned services that are not valid.

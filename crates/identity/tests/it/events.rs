@@ -24,6 +24,7 @@ static PUT_AWAY: [Sql; 3] = [
     sql("ALTER TABLE clients RENAME TO clients_away"),
 ];
 
+#[derive(Clone)]
 struct Tenant {
     organization: Organization,
     service: Service,
@@ -79,9 +80,20 @@ async fn begin(test: &TestIdentity) -> LogCursor {
 }
 
 async fn deliver(test: &TestIdentity, from: &LogCursor, most: usize, services: Vec<Listening>) -> Page {
+    deliver_bytes(test, from, most, services, 8 << 20).await
+}
+
+/// The same with a page that ends when its events take so many bytes.
+async fn deliver_bytes(
+    test: &TestIdentity,
+    from: &LogCursor,
+    most: usize,
+    services: Vec<Listening>,
+    bytes: usize,
+) -> Page {
     let (history, from) = (test.store.log_history(), from.clone());
     let page =
-        test.read(move |snapshot| events::deliver(snapshot, &from, history, most, &services, 8 << 20, START));
+        test.read(move |snapshot| events::deliver(snapshot, &from, history, most, &services, bytes, START));
     page.await.expect("delivers").expect("the cursor is known")
 }
 
@@ -189,6 +201,35 @@ async fn the_end_of_a_session_is_delivered_without_a_look_at_its_rows() {
         let lately = test.read(move |snapshot| Revoked::lately(snapshot, &service, START)).await;
         assert_eq!(lately.expect("reads").len(), expected);
     }
+}
+
+#[tokio::test]
+async fn a_page_that_is_cut_has_the_states_of_all_its_entries() {
+    let test = TestIdentity::open().await;
+    let acme = Tenant::new(&test, "acme").await;
+    let grace = Tenant { user: test.user(&acme.organization, "grace@example.test").await, ..acme.clone() };
+    acme.sign_in(&test).await;
+    grace.sign_in(&test).await;
+    let from = begin(&test).await;
+    for (tenant, name) in [(&acme, "Ada"), (&acme, "Ada L."), (&grace, "Grace"), (&acme, "Ada Lovelace")] {
+        rename(&test, &tenant.user, name.to_owned()).await;
+    }
+    let users = |page: &Page| -> Vec<_> {
+        let user =
+            |event| if let Event::User(user, state) = event { Some((user, state.is_some())) } else { None };
+        told(page).into_iter().filter_map(user).collect()
+    };
+    let (of_ada, of_grace) = ((acme.user.id.clone(), true), (grace.user.id.clone(), true));
+    let whole = deliver(&test, &from, 10, vec![acme.listening()]).await;
+    assert_eq!(users(&whole), [of_grace.clone(), of_ada.clone()], "once each");
+    assert_eq!(whole.delivered[1].merged, whole.numbers[..2]);
+    // Cut behind the third entry: what the first two have changed must not wait for the fourth.
+    let cut = deliver_bytes(&test, &from, 10, vec![acme.listening()], 1).await;
+    assert_eq!((users(&cut), cut.is_full), (vec![of_grace, of_ada.clone()], true));
+    let last = &cut.delivered[1];
+    assert_eq!((last.number, &*last.merged), (cut.numbers[1], &cut.numbers[..1]));
+    let rest = deliver_bytes(&test, &cut.end, 10, vec![acme.listening()], 1).await;
+    assert_eq!((users(&rest), rest.delivered[0].merged.len()), (vec![of_ada], 0));
 }
 
 #[tokio::test]

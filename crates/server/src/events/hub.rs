@@ -119,6 +119,8 @@ pub(super) enum Place {
     AtEnd(String),
     /// It has received everything up to this cursor, and the reader is behind.
     Behind(String),
+    /// The reader was at the end of the log lately, and has not looked since the stream has read by itself.
+    NotLooked,
     /// Messages wait for it.
     Sending,
     /// The log was not read for so long that the client must not rely on its copy.
@@ -449,6 +451,7 @@ impl Subscribed {
             {
                 Place::AtEnd(cursor.clone())
             }
+            Some(_) if is_recent(state.read_at) && state.behind_since.is_none() => Place::NotLooked,
             Some(cursor) if is_recent(state.read_at) => Place::Behind(cursor.clone()),
             _ => Place::Unread,
         }
@@ -567,11 +570,7 @@ mod tests {
         assert_eq!(stream.place(before), Place::Behind("0-1-1".to_owned()));
         give(&hub, empty(2, false));
         assert_eq!(stream.place(before), Place::AtEnd("0-2-1".to_owned()));
-        assert_eq!(
-            stream.place(later()),
-            Place::Behind("0-2-1".to_owned()),
-            "the stream read later by itself"
-        );
+        assert_eq!(stream.place(later()), Place::NotLooked, "the stream read later by itself");
         give(&hub, page(&[1], &random));
         assert_eq!(stream.place(before), Place::Sending);
     }

@@ -167,6 +167,12 @@ impl Reader {
                                 break;
                             }
                         }
+                        Place::NotLooked => {
+                            stream.send(frame::heartbeat(None)).await?;
+                            if self.must_verify() {
+                                break;
+                            }
+                        }
                         // Messages have waited since the last tick: the client must not take them for the present.
                         Place::Sending if is_sending => stream.send(frame::progress(None)).await?,
                         Place::Sending => is_sending = true,
