@@ -416,12 +416,16 @@ impl Context {
         };
         let now = self.now();
         let standing = self.0.store.fill(&self.0.standings, key, now, read).await?.flatten();
-        Context::living(standing, expires, now)
+        self.living(standing, expires, now)
     }
 
     /// The caller that was read, unless their session has ended. `expires` is the end of the token.
-    fn living(read: Option<Caller>, expires: Option<Time>, now: Time) -> Result<Caller, Problem> {
-        let living = read.filter(|caller| !caller.has_ended(now)).ok_or_else(Context::session_ended)?;
+    fn living(&self, read: Option<Caller>, expires: Option<Time>, now: Time) -> Result<Caller, Problem> {
+        let Some(read) = read else {
+            let refusal = self.0.registry.authenticator.as_ref().and_then(|one| one.refusal());
+            return Err(refusal.unwrap_or_else(Context::session_ended));
+        };
+        let living = Some(read).filter(|caller| !caller.has_ended(now)).ok_or_else(Context::session_ended)?;
         Ok(Caller { expires: earlier(expires, living.expires), ..living })
     }
 
@@ -435,7 +439,7 @@ impl Context {
         let (expires, asked) = (authenticated.expires, authenticated.clone());
         let read = move |snapshot: &mut store::Snapshot<'_>| Caller::read(&*authenticator, snapshot, &asked);
         let present = self.0.store.point(read).await?;
-        Ok(Standing { authenticated, now: Context::living(present, expires, self.now())? })
+        Ok(Standing { authenticated, now: self.living(present, expires, self.now())? })
     }
 
     pub(crate) fn session_ended() -> Problem {

@@ -2,7 +2,7 @@
 
 use crate::Problem;
 use crate::app::{Context, random};
-use crate::extract::prefers_html;
+use crate::extract::{prefers_html, refuse_sites_elsewhere};
 use crate::http::{explained, paged};
 use axum::Router;
 use axum::body::Body;
@@ -10,8 +10,8 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, AUTHORIZATION, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use tower::Service as _;
 use web::body::Failure;
 use web::current_request;
-use web::forwarded::{forwarded, is_for_others};
+use web::forwarded::{forwarded, is_for_others, is_of_proxy};
 use web::host::Hosts;
 use web::panics::{Panicked, caught_in};
 use web::request_id::{RequestIds, X_REQUEST_ID};
@@ -130,6 +130,13 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
         if is_shared && method == Method::OPTIONS {
             return preflight();
         }
+        if is_shared
+            && is_for_its_place(&request)
+            && !parts.hosts.is_named(&request)
+            && let Err(problem) = refuse_sites_elsewhere(request.headers())
+        {
+            return problem.into_response();
+        }
         let is_browser = prefers_html(request.headers());
         match whole(&parts, peer, request).await {
             Err(problem) => match parts.context.0.problem_page.filter(|_| route == OWN_ROUTE) {
@@ -184,6 +191,13 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
         });
     }
     response
+}
+
+/// Whether nothing says who calls, and no proxy is in between: then the place of the caller in the network may be all that allows the
+/// request, and a page of any site would have the place of its reader.
+fn is_for_its_place<B>(request: &http::Request<B>) -> bool {
+    let has_ticket = request.uri().query().is_some_and(|query| query.contains("ticket="));
+    !request.headers().contains_key(AUTHORIZATION) && !has_ticket && !is_of_proxy(request.headers())
 }
 
 /// Forbids other pages to show a page in a frame, where its user would click on what they do not see. A page that may be

@@ -149,6 +149,12 @@ pub trait Authenticate: Send + Sync {
         Ok(Some(caller.clone()))
     }
 
+    /// Why no caller with a token is accepted at the moment, although their sessions may live (503). A call whose turn comes then is
+    /// answered with it, and not with 401, after which clients sign their users out.
+    fn refusal(&self) -> Option<Problem> {
+        None
+    }
+
     /// Whether callers with a token can be answered at all since the start. `/readyz` is 503 until then, so that a deploy
     /// with a wrong key does not take the place of one that works.
     fn is_ready(&self) -> bool {

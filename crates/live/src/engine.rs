@@ -8,6 +8,7 @@
 //! A run that fails leaves its group queued and is tried again. Under load, runs of one group keep a distance that grows
 //! with the time that groups wait, up to [`DISTANCE_MAX`].
 
+use crate::auth::Clock;
 use crate::frame::{Frame, Weight};
 use crate::group::{Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
 use crate::http::canary::WrittenAt;
@@ -49,6 +50,7 @@ pub(crate) struct Engine {
     pub(crate) store: Store,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    clock: Clock,
     groups: Mutex<HashMap<GroupKey, Arc<Group>>>,
     /// Bytes of all answers.
     pub(crate) answer_bytes: Arc<AtomicUsize>,
@@ -102,7 +104,7 @@ type Ran = (Found, Vec<Key>);
 
 impl Engine {
     /// Starts the dispatcher, in the caller's runtime.
-    pub(crate) fn start(store: Store, limits: Limits) -> Arc<Engine> {
+    pub(crate) fn start(store: Store, limits: Limits, clock: Clock) -> Arc<Engine> {
         // On a server one thread runs all of them: each that waits there keeps short ones waiting for as long as it takes.
         let others_max = match store.is_shared() {
             true => OTHERS_ON_A_SERVER,
@@ -110,6 +112,7 @@ impl Engine {
         };
         let engine = Arc::new(Engine {
             store,
+            clock,
             permits: Arc::new(Semaphore::new(limits.runs_max)),
             failures: LogInterval::second(),
             keyless: Mutex::default(),
@@ -329,8 +332,9 @@ impl Engine {
             (false, false) => Read::default().in_background(),
         };
         let read = needed.map_or(read, |version| read.not_older_than(version));
-        let (running, store) = (groups.clone(), self.store.clone());
+        let (running, store, now) = (groups.clone(), self.store.clone(), (self.clock)());
         let run_all = move |snapshot: &mut Snapshot<'_>| {
+            snapshot.set_time(now);
             let run = |group: &Arc<Group>| {
                 store.recorded(snapshot, group.name(), |snapshot| group.work.run(snapshot))
             };
@@ -376,7 +380,8 @@ impl Engine {
                 return;
             }
         };
-        if keys.is_empty() && self.keyless.lock().insert(group.name()) {
+        let is_refreshed = matches!(group.work, Work::Query(_, Some(_)));
+        if keys.is_empty() && !is_refreshed && self.keyless.lock().insert(group.name()) {
             tracing::warn!(
                 query = group.name(),
                 "a live query declares no key, so it never runs again; call `snapshot.depends` if its answer can change"
@@ -518,7 +523,8 @@ impl Engine {
         told.iter().for_each(|(stream, slot)| stream.report_failure(*slot, group, problem));
     }
 
-    /// Forgets groups that nobody has subscribed to for some time, and takes those without subscribers from the queue.
+    /// Forgets groups that nobody has subscribed to for some time, takes those without subscribers from the queue, and runs those again
+    /// that depend on the time.
     pub(crate) fn sweep(&self) {
         let unwatched = self.queue.lock().take_unwatched();
         for group in unwatched.iter().filter(|group| !group.rests()) {
@@ -530,11 +536,17 @@ impl Engine {
         }
         let now = Instant::now();
         let mut groups = self.groups.lock();
+        let mut due = Vec::new();
         groups.retain(|_, group| {
             let state = group.state.lock();
+            if group.is_due(&state, now) {
+                due.push(group.clone());
+            }
             state.empty_since.is_none_or(|since| now.saturating_duration_since(since) <= KEPT_EMPTY)
         });
         self.crowded_at.fetch_min(groups.len() + EMPTY_MAX, Relaxed);
+        drop(groups);
+        due.iter().for_each(|group| self.touch(group));
     }
 
     /// All groups.

@@ -174,6 +174,18 @@ pub fn refuse_other_sites(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem>
     }
 }
 
+/// 403 for a request that a browser says to come from the page of another site. Other ports of the same host pass, such as a
+/// development server. Browsers say so to https and to this machine only.
+pub(crate) fn refuse_sites_elsewhere(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+        true => Err(Problem::forbidden(
+            "A page of another site sent this request without a token, to an address that only says where this server is. If pages of \
+             any site may use it, start it with `--allowed-hosts` and this host (`Settings::allowed_hosts`).",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Refuses what [`refuse_other_sites`] refuses: for routes that change something without a body that is JSON.
 pub struct OwnSite;
 

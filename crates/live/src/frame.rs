@@ -180,6 +180,8 @@ pub(crate) struct Pieces {
     text: String,
     /// Their length.
     pub(crate) bytes: usize,
+    /// The length of what no other stream has.
+    pub(crate) own_bytes: usize,
     /// A value, a change of rows or a problem is among them.
     pub(crate) is_answer: bool,
 }
@@ -192,6 +194,7 @@ impl Pieces {
 
     pub(crate) fn push(&mut self, text: &str) {
         self.bytes += text.len();
+        self.own_bytes += text.len();
         self.text.push_str(text);
     }
 

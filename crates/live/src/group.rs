@@ -24,8 +24,8 @@ pub(crate) struct GroupKey {
 
 /// What a group runs.
 pub(crate) enum Work {
-    /// A live query.
-    Query(RunQuery),
+    /// A live query, which also runs again after this time, if there is one ([`crate::Query::REFRESH`]).
+    Query(RunQuery, Option<Duration>),
     /// The standing of a caller: the present caller, or `None` if their session has ended.
     Standing(RunStanding),
 }
@@ -44,7 +44,7 @@ impl Work {
     /// Runs it. An error is one that may pass; what the query itself decides, such as "not found", is a result.
     pub(crate) fn run(&self, snapshot: &mut Snapshot<'_>) -> Result<Found, Problem> {
         match self {
-            Work::Query(run) => match run(snapshot) {
+            Work::Query(run, _) => match run(snapshot) {
                 Err(problem) if problem.is_passing() => Err(problem),
                 decided => Ok(Found::Output(decided)),
             },
@@ -161,7 +161,7 @@ impl Group {
     /// What it runs, for people.
     pub(crate) fn name(&self) -> &'static str {
         match self.work {
-            Work::Query(_) => self.key.query,
+            Work::Query(..) => self.key.query,
             Work::Standing(_) => "standing",
         }
     }
@@ -218,6 +218,13 @@ impl Group {
             state.empty_since = Some(Instant::now());
             state.drop_unwatched();
         }
+    }
+
+    /// Whether it is to run again although nothing has changed.
+    pub(crate) fn is_due(&self, state: &GroupState, now: Instant) -> bool {
+        let Work::Query(_, Some(refresh)) = self.work else { return false };
+        let is_watched = state.phase == Phase::Idle && !state.members.is_empty();
+        is_watched && state.started.is_some_and(|at| now.saturating_duration_since(at) >= refresh)
     }
 
     /// Whether nobody subscribes to it. Then it does not run before somebody does.

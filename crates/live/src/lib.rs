@@ -106,7 +106,7 @@ pub use backend::ClientAddress;
 pub use caller::{Anyone, Authenticate, Authenticating, Caller, Claims, Following, SignedIn, Subject};
 pub use problem::Problem;
 pub use program::Program;
-pub use query::{Mutation, Query};
+pub use query::{Mutation, Query, now};
 pub use serve::{Error, Running, Settings, serve};
 pub use tasks::{Task, cancel, later};
 /// Of the ground below: settings of connections and of the request log.

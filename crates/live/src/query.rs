@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
-use store::{Snapshot, Tx};
+use std::time::Duration;
+use store::{Snapshot, Time, Tx};
 use utoipa::ToSchema;
 
 /// A query: reads the database, as an RPC and as a live query.
@@ -22,6 +23,9 @@ pub trait Query: DeserializeOwned + ToSchema + Send + Sync + 'static {
     /// For a list: the field of its rows that identifies a row. Streams then receive the rows that changed. The value must
     /// be an array of objects.
     const ROW_KEY: Option<&'static str> = None;
+    /// For an answer that depends on the time ([`now`]) too: while somebody watches it, the query runs again so long after its
+    /// last run, or up to a second later, though nothing has changed. An equal answer is not sent.
+    const REFRESH: Option<Duration> = None;
     /// What it reads of its caller.
     type Claims: Claims;
     /// The answer.
@@ -56,6 +60,11 @@ pub trait Mutation: DeserializeOwned + ToSchema + Send + Sync + 'static {
     /// Changes. Declares with [`Tx::changed`] what it changed. It may run more than once, so it has no effects but through
     /// `tx`; time and randomness are in `given`.
     fn run(&self, tx: &mut Tx<'_>, claims: &Self::Claims, given: &Given) -> Result<Self::Value, Problem>;
+}
+
+/// The time for a query: that of [`crate::Settings::clock`] when its run began. In a snapshot of a plain route, the time of the machine.
+pub fn now(snapshot: &Snapshot<'_>) -> Time {
+    snapshot.time().unwrap_or_else(crate::serve::now)
 }
 
 /// A query with its arguments and claims, ready to run.
@@ -99,6 +108,7 @@ type Bind<T> = Box<dyn Fn(Value, &Caller) -> Result<T, Problem> + Send + Sync>;
 pub(crate) struct QueryEntry {
     pub(crate) name: &'static str,
     pub(crate) is_point: bool,
+    pub(crate) refresh: Option<Duration>,
     pub(crate) bind: Bind<BoundQuery>,
     /// Made when it is asked for: the schema of a type that contains itself needs an attribute, and serving does not.
     pub(crate) described: fn() -> Described,
@@ -136,6 +146,7 @@ impl QueryEntry {
         QueryEntry {
             name: Q::NAME,
             is_point: Q::POINT,
+            refresh: Q::REFRESH,
             bind: Box::new(bind),
             described: describe::<Q, Q::Value, Q::Claims>,
         }

@@ -39,6 +39,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const PLANNED_MIN: Duration = Duration::from_secs(5 * 60);
 /// So far away is the planned time.
 const PLANNED: Duration = Duration::from_secs(15 * 60);
+/// How far the clocks of two instances may be apart before one takes the lease of another for something else.
+const CLOCKS_APART: Duration = Duration::from_secs(3 * 60);
 /// After an error the next turn begins so much later, unless it is due sooner.
 const PAUSE_AFTER_ERROR: Duration = RETRY_MIN.saturating_mul(10);
 
@@ -73,8 +75,8 @@ impl When {
     /// Whether a turn may begin that is written down for this time.
     fn is_due(self, next: Time, now: Time, has_news: bool) -> bool {
         // A time that is further away than any turn was written by a clock that was wrong, or for a longer interval.
-        let is_wrong = next > now + self.interval().max(LEASE) + SKEW_MAX;
-        let is_planned = next > now + LEASE + SKEW_MAX;
+        let is_wrong = next > now + self.interval().max(LEASE) + CLOCKS_APART;
+        let is_planned = next > now + LEASE + CLOCKS_APART;
         let is_early = match self {
             When::Passed(_) => false,
             When::Appended(_) => is_planned && (has_news || next <= now + PLANNED_MIN),
@@ -168,7 +170,7 @@ async fn begin(context: &Context, every: &Every, has_news: bool) -> Result<Begun
         return Ok(Begun::Not);
     };
     if !every.when.is_due(next, now, has_news) {
-        let is_planned = next > now + LEASE + SKEW_MAX;
+        let is_planned = next > now + LEASE + CLOCKS_APART;
         return Ok(if is_planned { Begun::Not } else { Begun::ByAnother });
     }
     let until = now + LEASE;
@@ -207,7 +209,11 @@ async fn work(context: &Context, every: &Every, mut turn: Turn, stopped: &watch:
             }
         }
     };
-    let mut next = turn.began + every.when.interval();
+    let mut next = match every.when {
+        When::Passed(interval) => turn.began + interval,
+        // Further away than a lease, however long the turn took.
+        When::Appended(_) => context.now() + PLANNED,
+    };
     if let Err(problem) = worked {
         context.0.work.turns_failed.fetch_add(1, Relaxed);
         tracing::warn!(work = name, code = %problem.code, why = %problem.words(), "repeated work failed and is repeated earlier");
@@ -248,10 +254,10 @@ mod tests {
             When::Appended(&LOG).is_due(now + Duration::from_secs(seconds), now, has_news)
         };
         assert!(is_due(0, false), "its time has come, or that of an instance that died");
-        for leased in [1, 60, 89] {
+        for leased in [1, 60, 239] {
             assert!(!is_due(leased, true), "{leased}");
         }
-        for planned in [91, 300, 899] {
+        for planned in [241, 300, 899] {
             assert!(is_due(planned, true), "{planned}");
         }
         assert!(is_due(299, false) && !is_due(301, false), "before the time could be that of a lease");

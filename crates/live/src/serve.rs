@@ -179,7 +179,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     let (stop, stopped) = watch::channel(false);
     let request_log = settings.request_log.map(|format| RequestLog::start(format, std::io::stderr()));
     let context = Context(Arc::new(Parts {
-        engine: Engine::start(store.clone(), settings.limits.clone()),
+        engine: Engine::start(store.clone(), settings.limits.clone(), settings.clock.clone()),
         standings: store.cache("standings"),
         registry: Arc::new(app.registry),
         limits: settings.limits,

@@ -250,6 +250,7 @@ async fn run_one(context: &Context, entry: &TaskEntry, task: &Planned) -> Result
         if tx.exec(&DONE, args![name, again, &id])? == 0 {
             return Ok(());
         }
+        tx.snapshot().set_time(now);
         run(&args, tx, &Given::new(now, random, &registry))
     };
     match context.store().write::<_, Problem, _>(entry.name, work).await {

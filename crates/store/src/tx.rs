@@ -64,6 +64,8 @@ pub struct Snapshot<'c> {
     pub(crate) tables_read: Option<Vec<String>>,
     /// The first error of a statement, not of the function that read its rows.
     failed: Option<Error>,
+    /// See [`Snapshot::set_time`].
+    time: Option<Time>,
 }
 
 /// The transaction of a command: its reads and writes become durable together or not at all.
@@ -90,7 +92,17 @@ pub(crate) struct Done {
 
 impl<'c> Snapshot<'c> {
     pub(crate) fn new(conn: &'c mut dyn Connection, checked: bool) -> Snapshot<'c> {
-        Snapshot { conn, dependencies: None, tables_read: checked.then(Vec::new), failed: None }
+        Snapshot { conn, dependencies: None, tables_read: checked.then(Vec::new), failed: None, time: None }
+    }
+
+    /// Says what time it is for the queries that run in this snapshot. The store has no clock.
+    pub fn set_time(&mut self, now: Time) {
+        self.time = Some(now);
+    }
+
+    /// The time that was set; `None` if nobody has set it.
+    pub fn time(&self) -> Option<Time> {
+        self.time
     }
 
     /// Declares that the result depends on these keys. The function that reads the rows calls it, with keys that the

@@ -41,29 +41,27 @@ impl CallerCounts {
         }
     }
 
-    /// Counts one of a caller at `now_ms` (Unix milliseconds), or returns the time until the next window.
-    pub fn admit(&self, caller: &str, most: usize, now_ms: i64) -> Result<(), Duration> {
+    /// Counts so many of a caller at `now_ms` (Unix milliseconds), or returns the time until the next window.
+    pub fn admit(&self, caller: &str, count: usize, most: usize, now_ms: i64) -> Result<(), Duration> {
         let mut window = self.window.lock();
         let number = now_ms.div_euclid(self.length_ms);
         if window.number != number {
             *window = Window { number, by_caller: HashMap::new() };
         }
-        match window.by_caller.get_mut(caller) {
-            Some(count) if *count >= most => {
-                let left = self.length_ms - now_ms.rem_euclid(self.length_ms);
-                Err(Duration::from_millis(left.unsigned_abs()))
-            }
-            Some(count) => {
-                *count += 1;
-                Ok(())
-            }
-            None => {
-                if window.by_caller.len() < CALLERS_MAX {
-                    window.by_caller.insert(caller.to_owned(), 1);
-                }
-                Ok(())
-            }
+        let counted = window.by_caller.get(caller).copied().unwrap_or_default();
+        if counted.saturating_add(count) > most {
+            let left = self.length_ms - now_ms.rem_euclid(self.length_ms);
+            return Err(Duration::from_millis(left.unsigned_abs()));
         }
+        let has_room = window.by_caller.len() < CALLERS_MAX;
+        match window.by_caller.get_mut(caller) {
+            Some(counted) => *counted += count,
+            None if has_room => {
+                window.by_caller.insert(caller.to_owned(), count);
+            }
+            None => {}
+        }
+        Ok(())
     }
 }
 
@@ -78,15 +76,18 @@ mod tests {
         let (writes, start) = (CallerCounts::in_quarters_of_an_hour(), WINDOW_MS * 1000);
         let minutes = |count: i64| count * 60_000;
         for _ in 0..3 {
-            assert_eq!(writes.admit("ada", 3, start), Ok(()));
+            assert_eq!(writes.admit("ada", 1, 3, start), Ok(()));
         }
-        assert_eq!(writes.admit("ada", 3, start + minutes(5)), Err(Duration::from_secs(600)));
-        assert_eq!(writes.admit("grace", 3, start + minutes(5)), Ok(()));
-        assert_eq!(writes.admit("ada", 3, start + minutes(15)), Ok(()));
+        assert_eq!(writes.admit("ada", 1, 3, start + minutes(5)), Err(Duration::from_secs(600)));
+        assert_eq!(writes.admit("grace", 1, 3, start + minutes(5)), Ok(()));
+        assert_eq!(writes.admit("ada", 1, 3, start + minutes(15)), Ok(()));
         // What it leaves counts too.
         writes.charge("ada", ANSWER_BYTES - 1);
-        assert_eq!(writes.admit("ada", 3, start + minutes(15)), Ok(()));
+        assert_eq!(writes.admit("ada", 1, 3, start + minutes(15)), Ok(()));
         writes.charge("ada", 2 * ANSWER_BYTES);
-        assert_eq!(writes.admit("ada", 3, start + minutes(15)), Err(Duration::from_secs(900)));
+        assert_eq!(writes.admit("ada", 1, 3, start + minutes(15)), Err(Duration::from_secs(900)));
+        // All of them or none.
+        assert_eq!(writes.admit("grace", 4, 3, start + minutes(15)), Err(Duration::from_secs(900)));
+        assert_eq!(writes.admit("grace", 3, 3, start + minutes(15)), Ok(()));
     }
 }

@@ -37,12 +37,17 @@ const FORWARDED_PREFIX: &str = "x-forwarded-";
 /// Whether a proxy has sent this on, which may be for anybody, or the page of another site has. A request without any of it may
 /// still come from a proxy.
 pub fn is_for_others(headers: &HeaderMap) -> bool {
+    let is_cross_site =
+        headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site");
+    is_cross_site || headers.contains_key(ORIGIN) || is_of_proxy(headers)
+}
+
+/// Whether a proxy has sent this on. The page of another site cannot add such a header without asking first.
+pub fn is_of_proxy(headers: &HeaderMap) -> bool {
     let of_proxy = |name: &HeaderName| {
         OF_PROXIES.contains(&name.as_str()) || name.as_str().starts_with(FORWARDED_PREFIX)
     };
-    let is_cross_site =
-        headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site");
-    is_cross_site || headers.contains_key(ORIGIN) || headers.keys().any(of_proxy)
+    headers.keys().any(of_proxy)
 }
 
 /// Whether an address is one of a trusted proxy.

@@ -68,6 +68,12 @@ impl Hosts {
         }
     }
 
+    /// Whether a request is for one of the names that were given, and not for whatever leads to this machine.
+    pub fn is_named<B>(&self, request: &Request<B>) -> bool {
+        let host = requested(request.uri(), request.headers()).and_then(name);
+        host.is_some_and(|host| self.names.contains(&normalized(host)))
+    }
+
     fn check_name(&self, name: Option<&str>) -> Result<(), Refusal> {
         let Some(name) = name else { return Err(Refusal::Invalid("The Host header is not a host; fix it.")) };
         let own = normalized(name);

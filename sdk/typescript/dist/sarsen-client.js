@@ -1901,6 +1901,8 @@ class Client {
     #closed = false;
     /** The newest version of this client's answers: queries read a state that is not older. */
     #version;
+    /** The ends of the calls that have an order, by queue. */
+    #queues = new Map();
     /** When that answer came, by the page's clock. */
     #answeredAt = -Infinity;
     #hurry = () => {
@@ -1956,7 +1958,10 @@ class Client {
         };
         try {
             options.optimistic?.({ update, updateAll });
-            const answer = await this.#send(name, args, options);
+            // As they are now: the application may change its object before the request is sent, or sent again.
+            const sent = JSON.parse(JSON.stringify(args ?? {}));
+            const send = () => this.#send(name, sent, options);
+            const answer = await (options.queue === undefined ? send() : this.#inTurn(options.queue, options.signal, send));
             layers.forEach((layer) => layer.answered(answer.version));
             return answer;
         }
@@ -2001,15 +2006,30 @@ class Client {
         if (typeof document !== 'undefined')
             document.removeEventListener('visibilitychange', this.#seen);
     }
-    async #send(name, args, options) {
+    /** Sends a call when those of its queue that were made before have ended, however they did. */
+    async #inTurn(queue, signal, send) {
+        const before = this.#queues.get(queue) ?? Promise.resolve();
+        let end = () => { };
+        const own = new Promise((resolve) => (end = resolve));
+        // Also one that is aborted ends only after those before it.
+        const all = before.then(() => own);
+        this.#queues.set(queue, all);
+        void all.then(() => this.#queues.get(queue) === all && this.#queues.delete(queue));
+        try {
+            await Promise.race([before, aborted(signal)]);
+            return await send();
+        }
+        finally {
+            end();
+        }
+    }
+    async #send(name, body, options) {
         const headers = {};
         if (options.idempotencyKey !== undefined)
             headers['Idempotency-Key'] = options.idempotencyKey;
         if (this.#version)
             headers['Sarsen-Version'] = this.#version;
         const signal = options.signal ?? new AbortController().signal;
-        // As they are now: the application may change its object before the request is sent, or sent again.
-        const body = JSON.parse(JSON.stringify(args ?? {}));
         // One object for all attempts: they are of one caller.
         const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body, headers };
         let last;
@@ -2104,6 +2124,14 @@ class Client {
         this.#source = undefined;
         this.#subscriptions.reset();
     }
+}
+/** Rejects when the signal aborts. */
+function aborted(signal) {
+    return new Promise((_, reject) => {
+        if (signal?.aborted)
+            reject(signal.reason);
+        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
 }
 /** An answer of a call. A version that cannot be sent back would make all later calls fail. */
 function checked(body) {

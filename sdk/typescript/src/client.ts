@@ -57,6 +57,8 @@ export interface CallOptions<A extends ApiShape> {
   idempotencyKey?: string;
   /** Changes what live queries show until the server's own value arrives. Runs at once. */
   optimistic?: (local: Local<A>) => void;
+  /** Calls with the same name here are sent one after another, each when the one before has ended. Others have no order. */
+  queue?: string;
   signal?: AbortSignal;
 }
 
@@ -107,6 +109,8 @@ export class Client<A extends ApiShape = AnyApi> {
   #closed = false;
   /** The newest version of this client's answers: queries read a state that is not older. */
   #version: string | undefined;
+  /** The ends of the calls that have an order, by queue. */
+  readonly #queues = new Map<string, Promise<void>>();
   /** When that answer came, by the page's clock. */
   #answeredAt = -Infinity;
   readonly #hurry = () => {
@@ -163,7 +167,10 @@ export class Client<A extends ApiShape = AnyApi> {
     };
     try {
       options.optimistic?.({ update, updateAll } as Local<A>);
-      const answer = await this.#send<Value<Calls<A>, N>>(name, args, options);
+      // As they are now: the application may change its object before the request is sent, or sent again.
+      const sent: unknown = JSON.parse(JSON.stringify(args ?? {}));
+      const send = () => this.#send<Value<Calls<A>, N>>(name, sent, options);
+      const answer = await (options.queue === undefined ? send() : this.#inTurn(options.queue, options.signal, send));
       layers.forEach((layer) => layer.answered(answer.version));
       return answer;
     } catch (error) {
@@ -215,13 +222,28 @@ export class Client<A extends ApiShape = AnyApi> {
     if (typeof document !== 'undefined') document.removeEventListener('visibilitychange', this.#seen);
   }
 
-  async #send<V>(name: string, args: unknown, options: CallOptions<A>): Promise<Answer<V>> {
+  /** Sends a call when those of its queue that were made before have ended, however they did. */
+  async #inTurn<V>(queue: string, signal: AbortSignal | undefined, send: () => Promise<V>): Promise<V> {
+    const before = this.#queues.get(queue) ?? Promise.resolve();
+    let end = () => {};
+    const own = new Promise<void>((resolve) => (end = resolve));
+    // Also one that is aborted ends only after those before it.
+    const all = before.then(() => own);
+    this.#queues.set(queue, all);
+    void all.then(() => this.#queues.get(queue) === all && this.#queues.delete(queue));
+    try {
+      await Promise.race([before, aborted(signal)]);
+      return await send();
+    } finally {
+      end();
+    }
+  }
+
+  async #send<V>(name: string, body: unknown, options: CallOptions<A>): Promise<Answer<V>> {
     const headers: Record<string, string> = {};
     if (options.idempotencyKey !== undefined) headers['Idempotency-Key'] = options.idempotencyKey;
     if (this.#version) headers['Sarsen-Version'] = this.#version;
     const signal = options.signal ?? new AbortController().signal;
-    // As they are now: the application may change its object before the request is sent, or sent again.
-    const body: unknown = JSON.parse(JSON.stringify(args ?? {}));
     // One object for all attempts: they are of one caller.
     const request: Request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body, headers };
     let last: unknown;
@@ -304,6 +326,14 @@ export class Client<A extends ApiShape = AnyApi> {
     this.#source = undefined;
     this.#subscriptions.reset();
   }
+}
+
+/** Rejects when the signal aborts. */
+function aborted(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal?.aborted) reject(signal.reason);
+    signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
 }
 
 /** An answer of a call. A version that cannot be sent back would make all later calls fail. */

@@ -45,6 +45,30 @@ test('a mutation with an idempotency key is sent again, one without is not', asy
   assert.equal(server.requests.length, 3);
 });
 
+test('calls of one queue are sent one after another, however they end, and others beside them', async (t) => {
+  const server = await startServer(t);
+  const waiting = [];
+  server.rpc.set = (request, response) => waiting.push({ body: request.body, end: (call) => call(request, response) });
+  const client = newClient(t, server);
+  const sent = () => waiting.map(({ body }) => body.to);
+  const set = (to, queue, signal) => client.call('set', { to }, { queue, signal });
+  const abort = new AbortController();
+  const [first, given, second, other] = [set(1, 'title'), set(2, 'title', abort.signal), set(3, 'title'), set(4, 'text')];
+  await server.until(() => waiting.length === 2);
+  assert.deepEqual(sent().sort(), [1, 4]);
+  abort.abort(new Error('given up'));
+  await assert.rejects(given, /given up/);
+  const answer = (to, call) => waiting.find(({ body }) => body.to === to).end(call);
+  answer(4, answers('text', 1));
+  assert.equal((await other).value, 'text');
+  assert.deepEqual(sent().sort(), [1, 4], 'the one that was given up has not let the next one pass');
+  answer(1, (_request, response) => response.writeHead(409, { 'Content-Type': 'application/problem+json' }).end('{"code":"conflict"}'));
+  await assert.rejects(first, { code: 'conflict' });
+  await server.until(() => waiting.length === 3);
+  answer(3, answers('title', 2));
+  assert.equal((await second).value, 'title');
+});
+
 test('an answer that is cut or is not JSON is no answer, and is asked for again with a key', async (t) => {
   const server = await startServer(t);
   const cut = (_request, response) => {

@@ -16,6 +16,7 @@ use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use store::{Read, Snapshot, Tx, Version};
@@ -42,7 +43,7 @@ pub(super) async fn call(
         let caller = match is_last {
             false => {
                 let caller = context.caller_with_token(&headers).await?;
-                admit_call(&context, &caller.now, address)?;
+                admit_calls(&context, &caller.now, address.0, 1)?;
                 caller
             }
             true => context.caller_read_anew(&headers).await?,
@@ -74,7 +75,7 @@ fn judge(context: &Context, caller: &Standing) -> impl Fn(&mut Snapshot<'_>) -> 
     move |snapshot| match &authenticator {
         None => Ok(()),
         Some(authenticator) => match Caller::read(&**authenticator, snapshot, &authenticated)? {
-            None => Err(Context::session_ended()),
+            None => Err(authenticator.refusal().unwrap_or_else(Context::session_ended)),
             Some(present) if present.has_ended(time) => Err(Context::session_ended()),
             Some(present) if (&present.subject, &present.claims) == (&now.subject, &now.claims) => Ok(()),
             Some(_) => {
@@ -97,8 +98,9 @@ async fn read(
     let bound = (query.bind)(args, &caller.now)?;
     // A replica may not have what is known of the caller already.
     let judge = (query.is_point || !context.store().is_shared()).then(|| judge(context, caller));
-    let read = Context::read(query.is_point, version);
+    let (read, now) = (Context::read(query.is_point, version), context.now());
     let run = move |snapshot: &mut Snapshot<'_>| {
+        snapshot.set_time(now);
         if let Some(judge) = &judge {
             judge(snapshot)?;
         }
@@ -140,6 +142,7 @@ async fn write(
     let (engine, earlier) = (context.0.engine.clone(), key.clone());
     let command = move |tx: &mut Tx<'_>| {
         let started = Instant::now();
+        tx.snapshot().set_time(now);
         judge(tx.snapshot())?;
         if let Some(key) = &key
             && let Some(answer) = key.answer(tx, now)?
@@ -198,21 +201,23 @@ async fn write(
     }
 }
 
-/// Counts a call, if calls have a limit.
-fn admit_call(
+/// Counts calls, if they have a limit. Who subscribes to a query learns as much as who calls it.
+pub(super) fn admit_calls(
     context: &Context,
     caller: &Caller,
-    ClientAddress(address): ClientAddress,
+    address: IpAddr,
+    calls: usize,
 ) -> Result<(), Problem> {
     let most = context.0.limits.calls_per_caller_max;
-    if most == usize::MAX {
+    if most == usize::MAX || calls == 0 {
         return Ok(());
     }
     let Counted { name: owner, share } = Counted::of(caller, address);
     let most = most.saturating_mul(share);
-    context.0.calls.admit(&owner, most, context.now().millis()).map_err(|wait| {
-        let detail =
-            format!("You have called {most} times in ten seconds (`calls_per_caller_max`). Try again later.");
+    context.0.calls.admit(&owner, calls, most, context.now().millis()).map_err(|wait| {
+        let detail = format!(
+            "You may call {most} times in ten seconds (`calls_per_caller_max`); a subscription counts as a call. Try again later."
+        );
         Problem { retry_after: Some(wait), ..Problem::limit(detail) }
     })
 }
@@ -221,7 +226,7 @@ fn admit_call(
 fn admit(context: &Context, caller: &Caller, ClientAddress(address): ClientAddress) -> Result<(), Problem> {
     let Counted { name: owner, share } = Counted::of(caller, address);
     let most = share * context.0.limits.keyed_calls_per_caller_max;
-    context.0.keyed_calls.admit(&owner, most, context.now().millis()).map_err(|wait| {
+    context.0.keyed_calls.admit(&owner, 1, most, context.now().millis()).map_err(|wait| {
         let detail = format!(
             "You have sent {most} calls with an `Idempotency-Key` in a quarter of an hour (`keyed_calls_per_caller_max`). \
              Try again after `Retry-After`, or call without the key. A long answer counts as one call for each 16 KiB."

@@ -43,7 +43,7 @@ pub(super) async fn explain(
     let groups = context.0.engine.groups();
     let groups: Vec<Value> = groups
         .iter()
-        .filter(|group| matches!(group.work, Work::Query(_)))
+        .filter(|group| matches!(group.work, Work::Query(..)))
         .map(|group| {
             let state = group.state.lock();
             let phase = match state.phase {

@@ -1,7 +1,10 @@
 //! `/live`: opens a stream, changes it, and polls where streams do not get through.
 
+use super::calls::admit_calls;
+use super::unread::Charged;
 use super::{json, refuse_nul};
 use crate::Problem;
+use crate::account::Counted;
 use crate::app::{Context, sha256};
 use crate::backend::ClientAddress;
 use crate::extract::Path;
@@ -42,6 +45,7 @@ pub(super) async fn open(
 ) -> Result<Response, Problem> {
     let caller = context.caller_with_token(&headers).await?;
     let opening: Opening = json(&body)?;
+    admit_calls(&context, &caller.now, address.0, opening.subscriptions.len())?;
     let body = context.0.streams.open(&context, caller, address.0, opening.subscriptions)?;
     Ok(stream(Body::new(body)))
 }
@@ -65,6 +69,7 @@ pub(super) async fn open_with_ticket(
     let authenticated = tickets.caller(&ticket, &query.subscriptions, context.now())?;
     // 401 ends the browser's attempts; a stream that ends at once would be opened again and again.
     let now = context.standing(authenticated.clone()).await?;
+    admit_calls(&context, &now, address.0, query.wanted.len())?;
     let caller = Standing { authenticated, now };
     let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
     let opened = Arc::downgrade(&body.stream);
@@ -85,12 +90,14 @@ struct Changing {
 /// `POST /live/{stream}`: adds and removes subscriptions. With a token, it also renews the stream's right to last.
 pub(super) async fn change(
     State(context): State<Context>,
+    Extension(address): Extension<ClientAddress>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<StatusCode, Problem> {
     let caller = context.caller_with_token(&headers).await?;
     let changing: Changing = json(&body)?;
+    admit_calls(&context, &caller.now, address.0, changing.add.len())?;
     let limits = &context.0.limits;
     context.0.streams.change(&name, &changing.secret, caller, changing.add, &changing.remove, limits)?;
     Ok(StatusCode::NO_CONTENT)
@@ -125,9 +132,11 @@ async fn held(
     wanted: Vec<Wanted>,
 ) -> Result<Response, Problem> {
     let caller = context.caller_with_token(&headers).await?;
+    let counted = Counted::of(&caller.now, address);
+    admit_calls(&context, &caller.now, address, wanted.len())?;
     let left = caller.now.expires.map_or(Duration::MAX, |expires| expires.since(context.now()));
     let body = context.0.streams.once(&context, caller, address, wanted)?;
-    let (mut events, mut bytes) = (VecDeque::new(), 0);
+    let (mut events, mut bytes, mut own_bytes) = (VecDeque::new(), 0, 0);
     let collect = async {
         let mut is_answer = false;
         // Values that the client holds already are no reason to answer. With an answer comes what is there besides: one that
@@ -140,6 +149,7 @@ async fn held(
             let Some(pieces) = next.await else { break };
             is_answer |= pieces.is_answer;
             bytes += pieces.bytes;
+            own_bytes += pieces.own_bytes;
             events.extend(pieces.finish());
         }
     };
@@ -150,18 +160,20 @@ async fn held(
         _ = stopped.wait_for(|stopped| *stopped) => true,
     };
     // What was collected counts until it is written: a client may take its time to read it.
+    let charged = context.0.unread.hold_poll(&context, (bytes, own_bytes), counted)?;
     body.stream.leave();
     // A stop sends all polls away at one moment: each gets a pause of its own, also after other events.
     if is_stopping || events.is_empty() {
         let pause = if is_stopping { super::streams::pause(context.0.limits.return_time) } else { 0 };
         events.push_back(frame::bye(pause).into());
     }
-    Ok(stream(Body::new(Pieced { events, _place: body })))
+    Ok(stream(Body::new(Pieced { events, _charged: charged, _place: body })))
 }
 
 /// The answer of a poll.
 struct Pieced {
     events: VecDeque<Bytes>,
+    _charged: Option<Charged>,
     /// The place of the poll among the streams of its caller.
     _place: StreamBody,
 }

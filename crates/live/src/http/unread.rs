@@ -1,5 +1,5 @@
-//! Long answers of calls that clients have not read yet. A caller may call on thousands of connections and read nothing: what
-//! it leaves in memory is limited like the answers of its live queries.
+//! Long answers of calls and polls that clients have not read yet. A caller may call on thousands of connections and read nothing:
+//! what it leaves in memory is limited like the answers of its live queries.
 
 use crate::Problem;
 use crate::account::Counted;
@@ -26,28 +26,34 @@ const PIECE: usize = 32 * 1024;
 #[derive(Default)]
 pub(crate) struct Unread(Arc<Mutex<HashMap<String, usize>>>);
 
-/// An answer; it counts until a connection has its last piece, or has ended.
-struct Held {
-    text: String,
+/// The bytes of an answer, which count until it is dropped.
+pub(super) struct Charged {
+    bytes: usize,
     caller: String,
     by_caller: Arc<Mutex<HashMap<String, usize>>>,
     _weight: Weight,
 }
 
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
-    }
-}
-
-impl Drop for Held {
+impl Drop for Charged {
     fn drop(&mut self) {
         let mut by_caller = self.by_caller.lock();
         let Some(bytes) = by_caller.get_mut(&self.caller) else { return };
-        *bytes -= self.text.len();
+        *bytes -= self.bytes;
         if *bytes == 0 {
             by_caller.remove(&self.caller);
         }
+    }
+}
+
+/// An answer; it counts until a connection has its last piece, or has ended.
+struct Held {
+    text: String,
+    _charged: Charged,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 }
 
@@ -103,7 +109,30 @@ impl Unread {
         if text.len() < LONG {
             return Ok(text.into());
         }
-        let (caller, limits, all) = (caller(), &context.0.limits, &context.0.engine.answer_bytes);
+        let charged = self.charge(context, text.len(), text.len(), caller(), is_query)?;
+        Ok(Body::new(InPieces(Bytes::from_owner(Held { text, _charged: charged }))))
+    }
+
+    /// Counts the answer of a poll, of which others have all but `own_bytes`. None: it is short.
+    pub(super) fn hold_poll(
+        &self,
+        context: &Context,
+        (bytes, own_bytes): (usize, usize),
+        caller: Counted,
+    ) -> Result<Option<Charged>, Problem> {
+        (bytes >= LONG).then(|| self.charge(context, bytes, own_bytes, caller, true)).transpose()
+    }
+
+    /// Counts so many bytes for a caller, and `new_bytes` of them for all.
+    fn charge(
+        &self,
+        context: &Context,
+        bytes: usize,
+        new_bytes: usize,
+        caller: Counted,
+        may_refuse: bool,
+    ) -> Result<Charged, Problem> {
+        let (limits, all) = (&context.0.limits, &context.0.engine.answer_bytes);
         let most = caller.share * limits.answer_bytes_per_caller_max;
         // As for live queries, half of the room is for users if there are any.
         let is_stranger = caller.is_network() && context.0.registry.authenticator.is_some();
@@ -111,19 +140,18 @@ impl Unread {
         let mut by_caller = self.0.lock();
         let own = by_caller.get(&caller.name).copied().unwrap_or_default();
         // A caller with nothing unread gets an answer of any length.
-        if is_query && own > 0 && own + text.len() > most {
+        if may_refuse && own > 0 && own + bytes > most {
             return Err(too_many(most));
         }
-        if is_query && all.load(Relaxed) + text.len() > all_max {
+        if may_refuse && all.load(Relaxed) + new_bytes > all_max {
             let detail = format!(
                 "The answers that this server keeps take more than {all_max} bytes (`answer_bytes_max`). Try again later."
             );
             return Err(Problem::unavailable(detail, Duration::from_secs(5)));
         }
-        by_caller.insert(caller.name.clone(), own + text.len());
-        let weight = Weight::new(text.len(), all);
-        let held = Held { text, caller: caller.name, by_caller: self.0.clone(), _weight: weight };
-        Ok(Body::new(InPieces(Bytes::from_owner(held))))
+        by_caller.insert(caller.name.clone(), own + bytes);
+        let weight = Weight::new(new_bytes, all);
+        Ok(Charged { bytes, caller: caller.name, by_caller: self.0.clone(), _weight: weight })
     }
 }
 

@@ -324,11 +324,12 @@ impl Stream {
         let not_before = held.as_ref().map(|held| held.version).or(sent);
         let slot = self.free_slot();
         let Ok(slot) = u32::try_from(slot) else { return };
-        let is_point = entry.is_point;
+        let (is_point, refresh) = (entry.is_point, entry.refresh);
         let digest = held.as_ref().map(|held| held.digest.as_str());
         let known = not_before.map(|version| (version, digest));
-        let (group, ask, full) =
-            self.engine.join(group_key, self, slot, known, move || (is_point, Work::Query(bound.run)));
+        let (group, ask, full) = self
+            .engine
+            .join(group_key, self, slot, known, move || (is_point, Work::Query(bound.run, refresh)));
         let not_before = not_before.zip(ask).map(Box::new);
         let subscription = Subscription::new(Source::Group(group.clone()), rows, key);
         self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });

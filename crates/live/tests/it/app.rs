@@ -256,6 +256,20 @@ impl Task for Increment {
     }
 }
 
+/// The hour, which no row has.
+#[derive(Deserialize, ToSchema)]
+struct Hour {}
+
+impl Query for Hour {
+    const NAME: &'static str = "hour";
+    const REFRESH: Option<Duration> = Some(Duration::from_secs(1));
+    type Claims = Anyone;
+    type Value = i64;
+    fn run(&self, snapshot: &mut Snapshot<'_>, _: &Anyone) -> Result<i64, Problem> {
+        Ok(live::now(snapshot).millis() / 3_600_000)
+    }
+}
+
 /// Adds one now, and one in a moment.
 #[derive(Deserialize, ToSchema)]
 struct Twice {
@@ -410,6 +424,7 @@ async fn unseen(
 pub fn app() -> App {
     App::new()
         .query::<GetCounter>()
+        .query::<Hour>()
         .query::<OwnCounters>()
         .query::<Secret>()
         .query::<RoleBeside>()

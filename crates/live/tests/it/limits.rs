@@ -319,19 +319,24 @@ async fn the_answers_of_a_caller_take_so_much_memory() {
 async fn who_reads_no_answers_gets_no_more_of_them() {
     const LENGTH: usize = 8 * 1024 * 1024;
     let database = TestPlace::create();
-    let running = serve(&database, |settings| settings.limits.answer_bytes_per_caller_max = 3 * LENGTH).await;
+    let running = serve(&database, |settings| {
+        settings.limits.answer_bytes_per_caller_max = 3 * LENGTH;
+        settings.limits.frame_bytes_max = 2 * LENGTH;
+    });
+    let running = running.await;
     let body = json!({ "count": LENGTH }).to_string();
-    let call = |token: &str| {
+    let ask = |path: &str, token: &str, body: &str| {
         let mut stream = TcpStream::connect(running.address).expect("connects");
         let length = body.len();
         let head = format!(
-            "POST /rpc/letters HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\ncontent-length: {length}"
+            "POST {path} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\ncontent-length: {length}"
         );
         write!(stream, "{head}\r\n\r\n{body}").expect("writes");
         let mut first = [0; 12];
         stream.read_exact(&mut first).expect("the beginning of an answer");
         (String::from_utf8_lossy(&first).into_owned(), stream)
     };
+    let call = |token: &str| ask("/rpc/letters", token, &body);
     let kept: Vec<_> = (0..4).map(|_| call("ada")).collect();
     let status: Vec<&str> = kept.iter().map(|(first, _)| &**first).collect();
     assert_eq!(status, ["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 429", "HTTP/1.1 429"], "they are JSON");
@@ -342,6 +347,14 @@ async fn who_reads_no_answers_gets_no_more_of_them() {
     let short = json!({ "count": 1000 });
     assert_eq!(ada.value("letters", short).as_str().map(str::len), Some(1000));
     assert_eq!(call("grace").0, "HTTP/1.1 200", "another caller");
+    // Polls count in the same way.
+    let wanted = json!([{ "key": "a", "query": "letters", "args": { "count": LENGTH } }]);
+    let poll = json!({ "subscriptions": wanted }).to_string();
+    let polls: Vec<_> = (0..3).map(|_| ask("/live/poll", "eve", &poll)).collect();
+    let status: Vec<&str> = polls.iter().map(|(first, _)| &**first).collect();
+    assert_eq!(status, ["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 429"]);
+    assert_eq!(ask("/live/poll", "ada", &poll).0, "HTTP/1.1 429", "with what her calls have left");
+    drop(polls);
     let held = || {
         let page = ada.send("GET", "/metrics", &[], "").body;
         let line = page.lines().find_map(|line| line.strip_prefix("live_answer_bytes "));
@@ -550,6 +563,17 @@ async fn a_caller_calls_as_often_as_the_limit_says() {
     assert_eq!(code(&refused).1, "limit_reached");
     assert!(refused.body.contains("calls_per_caller_max") && refused.head.contains("retry-after"));
     assert_eq!(call("grace").status, 200, "another user");
+    // A subscription tells as much as a call.
+    let get = |id: i64| json!({ "key": id.to_string(), "query": "get_counter", "args": { "id": id } });
+    let three = json!({ "subscriptions": [get(1), get(2), get(3)] });
+    for path in ["/live", "/live/poll"] {
+        let refused = Client::new(running.address, "eve").send("POST", path, &[], &three.to_string());
+        assert!(
+            refused.status == 429 && refused.body.contains("calls_per_caller_max"),
+            "{path}: {}",
+            refused.body
+        );
+    }
     running.stop().await;
 }
 

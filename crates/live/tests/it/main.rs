@@ -11,5 +11,6 @@ mod metrics;
 mod own_routes;
 mod rpc;
 mod sarsen;
+mod sites;
 mod standing;
 mod work;

@@ -88,6 +88,23 @@ async fn work_that_panics_is_repeated_and_holds_up_no_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_depends_on_the_time_changes_with_it() {
+    let (database, clock) = (TestPlace::create(), Clock::new());
+    let running = serve(&database, &clock, app()).await;
+    let ada = Client::new(running.address, "ada");
+    let hour = ada.value("hour", json!({})).as_i64().expect("an hour");
+    let mut events = ada.live(json!([{ "key": "a", "query": "hour", "args": {} }]));
+    events.expect("hello");
+    assert_eq!(events.expect("value").value(), &json!(hour));
+    for later in [1, 2] {
+        clock.advance(HOUR);
+        assert_eq!(events.expect("value").value(), &json!(hour + later), "nothing was written");
+    }
+    assert_eq!(ada.value("hour", json!({})), hour + 2);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_is_cancelled_before_its_time_does_not_run() {
     let (database, clock) = (TestPlace::create(), Clock::new());
     let running = serve(&database, &clock, app()).await;

@@ -89,7 +89,7 @@ impl Attempt {
 
     /// Counts the request. Fails if its caller has sent too many writes with keys.
     pub(crate) fn admit(&self, app: &App, caller: &str, now: Time) -> identity::Result<()> {
-        app.keyed_writes.admit(caller, app.settings.keyed_writes_max, now.millis()).map_err(|wait| {
+        app.keyed_writes.admit(caller, 1, app.settings.keyed_writes_max, now.millis()).map_err(|wait| {
             *self.state.lock() = State::TooMany(wait);
             not_executed()
         })

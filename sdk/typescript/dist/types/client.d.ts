@@ -52,6 +52,8 @@ export interface CallOptions<A extends ApiShape> {
     idempotencyKey?: string;
     /** Changes what live queries show until the server's own value arrives. Runs at once. */
     optimistic?: (local: Local<A>) => void;
+    /** Calls with the same name here are sent one after another, each when the one before has ended. Others have no order. */
+    queue?: string;
     signal?: AbortSignal;
 }
 /** The live queries of this tab, for optimistic changes. */

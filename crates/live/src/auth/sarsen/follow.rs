@@ -76,11 +76,15 @@ pub(super) async fn run(sarsen: Sarsen, context: Context) {
 
 /// Reads the stream again and again.
 async fn read(sarsen: &Sarsen, context: &Context) {
-    let mut cursor = None;
+    let (mut cursor, mut history) = (None, context.store().version().epoch());
     let mut pauses = Pauses::default();
     let failures = LogInterval::minute();
     loop {
         let mut opened_at = None;
+        // Rows that were written in another history may be missing in this one, or be old ones.
+        if std::mem::replace(&mut history, context.store().version().epoch()) != history {
+            cursor = None;
+        }
         let asked = match follow(sarsen, context, &mut cursor, &mut opened_at).await {
             Ended::Bye(asked) => asked,
             Ended::Failed(error) => {
@@ -142,7 +146,7 @@ async fn follow_from(
     cursor: &mut Option<String>,
     opened_at: &mut Option<Instant>,
 ) -> Result<std::convert::Infallible, Ended> {
-    let shared = &sarsen.shared;
+    let (shared, history) = (&sarsen.shared, context.store().version().epoch());
     let from = match cursor {
         Some(cursor) => cursor,
         None => {
@@ -176,6 +180,12 @@ async fn follow_from(
         let frame = frame.ok_or_else(|| Ended::Failed("it ended without a goodbye".to_owned()))??;
         let Some(bytes) = frame.data_ref() else { continue };
         let arrived = events.push(bytes)?;
+        if context.store().version().epoch() != history {
+            *cursor = None;
+            return Err(Ended::Failed(
+                "the database has another history now; the state is read anew".to_owned(),
+            ));
+        }
         write(context, &arrived).await?;
         take_over(sarsen, cursor, &mut is_caught_up, &arrived)?;
     }

@@ -152,12 +152,15 @@ impl Authenticate for Sarsen {
     fn authenticate<'a>(&'a self, token: &'a str) -> Authenticating<'a> {
         Box::pin(async move {
             let caller = self.issuer.verify(token).await?;
-            let is_open = || self.is_fresh() && !self.shared.is_closed.load(Ordering::Acquire);
-            if self.when_stale == WhenStale::Refuse && !is_open() {
-                let detail = "It is not known which sessions have ended. Try again.";
-                return Err(Problem::unavailable(detail, PAUSE_WHEN_STALE));
-            }
-            Ok(caller.as_ref().clone())
+            self.refusal().map_or_else(|| Ok(caller.as_ref().clone()), Err)
+        })
+    }
+
+    fn refusal(&self) -> Option<Problem> {
+        let is_open = || self.is_fresh() && !self.shared.is_closed.load(Ordering::Acquire);
+        (self.when_stale == WhenStale::Refuse && !is_open()).then(|| {
+            let detail = "It is not known which sessions have ended. Try again.";
+            Problem::unavailable(detail, PAUSE_WHEN_STALE)
         })
     }
 

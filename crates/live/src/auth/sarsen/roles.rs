@@ -20,7 +20,7 @@ const PAGE: usize = 500;
 /// The limit on the roles of a user, in bytes. MySQL keeps no longer text.
 const ROLES_SIZE_MAX: usize = 60_000;
 
-static FIND: Sql = sql("SELECT roles FROM live_roles WHERE user_id = ?1");
+static FIND: Sql = sql("SELECT roles FROM live_roles WHERE user_id = ?1 AND until_ms > ?2");
 static SET: Sql = upsert("live_roles", &["user_id"], &["roles", "until_ms"]);
 static REMOVE: Sql = sql("DELETE FROM live_roles WHERE user_id = ?1 AND until_ms <= ?2");
 static CLEAR: Sql = sql("DELETE FROM live_roles");
@@ -34,7 +34,7 @@ fn key(user: &str) -> Key {
 /// The roles of a user as the last event named them; `None` if there was none lately.
 pub(super) fn of_user(snapshot: &mut Snapshot<'_>, user: &str) -> Result<Option<Value>, Problem> {
     snapshot.depends(|| [key(user)]);
-    let roles: Option<String> = snapshot.one(&FIND, args![user], |row| row.get(0))?;
+    let roles: Option<String> = snapshot.one(&FIND, args![user, crate::now(snapshot)], |row| row.get(0))?;
     roles.map(|roles| serde_json::from_str(&roles).map_err(Problem::defect)).transpose()
 }
 
