@@ -66,14 +66,16 @@ pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<Consent
 /// Withdraws the consent of the session's user, and revokes what the client got by it in any of their sessions: some grants
 /// at a time. Returns false while some are left.
 pub fn withdraw(tx: &mut Tx<'_>, session: &Session, client: &ClientId, actor: &Actor) -> Result<bool> {
-    if tx.exec(&DELETE, args![&session.user, client])? == 1 {
-        audit::note(tx, &session.organization, actor, "consent.withdrawn", client.as_str(), "")?;
-    }
     let left: Vec<GrantId> = tx.all(&GRANTS, args![&session.user, client, REVOKED_MAX], |row| row.get(0))?;
     for grant in &left {
         grants::revoke(tx, grant, "withdrawn consent", actor.now)?;
     }
-    Ok((left.len() as i64) < REVOKED_MAX)
+    let are_all = (left.len() as i64) < REVOKED_MAX;
+    // Last: until then the user sees it, and can press the button again.
+    if are_all && tx.exec(&DELETE, args![&session.user, client])? == 1 {
+        audit::note(tx, &session.organization, actor, "consent.withdrawn", client.as_str(), "")?;
+    }
+    Ok(are_all)
 }
 
 /// Deletes the consents of a user.

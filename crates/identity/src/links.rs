@@ -197,7 +197,8 @@ fn find_valid(
         (_, Purpose::SetUp) => administrators::has_platform_owner(snapshot)?,
         (Some(id), Purpose::SignIn | Purpose::Password) => match users::get(snapshot, id) {
             Ok(user) => {
-                user.suspended_at.is_some() && !is_recovery(snapshot, &maker, id)?
+                user.suspended_at.is_some()
+                    && !(purpose == Purpose::Password && is_recovery(snapshot, &maker, id)?)
                     || !may_make(snapshot, &maker, &user)?
                     || passwords::changed_at(snapshot, id)?.is_some_and(|changed_at| changed_at > made_at)
             }

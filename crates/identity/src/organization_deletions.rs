@@ -98,7 +98,7 @@ pub(crate) fn suspend(
     organizations::keys(id).into_iter().for_each(|key| tx.changed(key));
     if tx.exec(&SUSPEND, args![id])? == 1 {
         organizations::suspend_anew(tx, id, reason, actor)?;
-        audit::note(tx, id, actor, "organization.suspended", id.as_str(), reason.unwrap_or_default())?;
+        organizations::note_decision(tx, organization, actor, "organization.suspended", reason)?;
     }
     organizations::get(tx.snapshot(), id)
 }

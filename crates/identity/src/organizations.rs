@@ -5,7 +5,7 @@
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
-use crate::{Error, Result, Time, names, organization_deletions};
+use crate::{Error, Result, Time, administrators, names, organization_deletions};
 use store::{
     Key, Row, Snapshot, Tx, Where, args, insert, insert_if_absent, lock, select, sql, statements, upsert,
 };
@@ -343,9 +343,12 @@ pub fn review(
 ) -> Result<Organization> {
     let reason = audit::reason(reason)?;
     let id = &organization.id;
+    tx.lock(&LOCK, id.into())?;
     let row = args![id, decision.as_str(), reason.as_deref(), &actor.who, actor.now];
     let mut is_decided = tx.exec(&REVIEW, row)? == 1;
-    if !is_decided && decision == Decision::Approved {
+    // The owners of a rejected one may have left, and nobody could use it then.
+    let has_owner = is_decided || administrators::has_owner(tx.snapshot(), id)?;
+    if !is_decided && decision == Decision::Approved && has_owner {
         is_decided = tx.exec(&APPROVE_AFTER_ALL, args![id, reason.as_deref(), &actor.who, actor.now])? == 1;
     }
     if !is_decided {
@@ -360,19 +363,18 @@ pub fn review(
 }
 
 /// Notes what an owner of the server decides about an organization: for its administrators, and for the other owners, who do not
-/// see its trail.
-fn note_decision(
+/// see its trail. The reason is in the first only, which goes with the organization's data.
+pub(crate) fn note_decision(
     tx: &mut Tx<'_>,
     organization: &Organization,
     actor: &Actor,
     action: &str,
     reason: Option<&str>,
 ) -> Result<()> {
-    let (id, reason) = (&organization.id, reason.unwrap_or_default());
-    audit::note(tx, id, actor, action, id.as_str(), reason)?;
+    let id = &organization.id;
+    audit::note(tx, id, actor, action, id.as_str(), reason.unwrap_or_default())?;
     let platform = find(tx.snapshot(), PLATFORM)?.id;
-    let details = format!("{} {reason}", organization.slug);
-    audit::note(tx, &platform, actor, action, id.as_str(), details.trim_end())
+    audit::note(tx, &platform, actor, action, id.as_str(), &organization.slug)
 }
 
 /// Suspends an organization. Idempotent. `platform` cannot be suspended. One that is deleted stays suspended if it is restored.

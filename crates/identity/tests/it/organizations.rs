@@ -40,6 +40,12 @@ async fn a_pending_organization_is_reviewed_once() {
         .expect("it is there");
     let activated = test.write(move |tx, actor| organizations::activate(tx, &rejected, actor)).await;
     assert_eq!(refused(activated), "organization_not_active");
+    assert_eq!(
+        refused(review(&test, &evil, Decision::Approved).await),
+        "already_reviewed",
+        "its owners have left"
+    );
+    test.administrator(&evil, "eve@evil.test", Role::Owner).await;
     assert_eq!(review(&test, &evil, Decision::Approved).await.expect("after all").status, Status::Active);
     assert_eq!(refused(review(&test, &evil, Decision::Rejected).await), "already_reviewed");
 
