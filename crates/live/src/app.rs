@@ -409,12 +409,13 @@ impl Context {
         let Some(authenticator) = authenticator.cloned() else { return Ok(caller) };
         let key = crate::stream::standing_key(&caller);
         let (expires, asked) = (caller.expires, caller);
+        let now = self.now();
         let read = move |snapshot: &mut store::Snapshot<'_>| {
+            snapshot.set_time(now);
             let value = Caller::read(&*authenticator, snapshot, &asked)?;
             let until = value.as_ref().and_then(|caller| caller.expires).unwrap_or(Time::NEVER);
             Ok::<_, Problem>(Some(store::Filled { value, until }))
         };
-        let now = self.now();
         let standing = self.0.store.fill(&self.0.standings, key, now, read).await?.flatten();
         self.living(standing, expires, now)
     }
@@ -437,9 +438,13 @@ impl Context {
             return Ok(Standing { now: authenticated.clone(), authenticated });
         };
         let (expires, asked) = (authenticated.expires, authenticated.clone());
-        let read = move |snapshot: &mut store::Snapshot<'_>| Caller::read(&*authenticator, snapshot, &asked);
+        let now = self.now();
+        let read = move |snapshot: &mut store::Snapshot<'_>| {
+            snapshot.set_time(now);
+            Caller::read(&*authenticator, snapshot, &asked)
+        };
         let present = self.0.store.point(read).await?;
-        Ok(Standing { authenticated, now: self.living(present, expires, self.now())? })
+        Ok(Standing { authenticated, now: self.living(present, expires, now)? })
     }
 
     pub(crate) fn session_ended() -> Problem {

@@ -131,9 +131,9 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
             return preflight();
         }
         if is_shared
-            && is_for_its_place(&request)
+            && is_for_its_place(&request, parts.context.0.registry.authenticator.is_some())
             && !parts.hosts.is_named(&request)
-            && let Err(problem) = refuse_sites_elsewhere(request.headers())
+            && let Err(problem) = refuse_sites_elsewhere(request.uri(), request.headers())
         {
             return problem.into_response();
         }
@@ -194,10 +194,14 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
 }
 
 /// Whether nothing says who calls, and no proxy is in between: then the place of the caller in the network may be all that allows the
-/// request, and a page of any site would have the place of its reader.
-fn is_for_its_place<B>(request: &http::Request<B>) -> bool {
-    let has_ticket = request.uri().query().is_some_and(|query| query.contains("ticket="));
-    !request.headers().contains_key(AUTHORIZATION) && !has_ticket && !is_of_proxy(request.headers())
+/// request, and a page of any site would have the place of its reader. A token counts where the app reads tokens, and a ticket
+/// where it is verified.
+fn is_for_its_place<B>(request: &http::Request<B>, has_tokens: bool) -> bool {
+    let is_ticket = request.uri().path() == "/live"
+        && request.method() == Method::GET
+        && request.uri().query().is_some_and(|query| query.contains("ticket="));
+    let has_token = has_tokens && request.headers().contains_key(AUTHORIZATION);
+    !has_token && !is_ticket && !is_of_proxy(request.headers())
 }
 
 /// Forbids other pages to show a page in a frame, where its user would click on what they do not see. A page that may be

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use web::body::media_type;
-use web::host::requested;
+use web::host::{is_for_loopback, is_loopback, requested};
 
 /// A JSON body, of a request or an answer.
 pub struct Json<T>(pub T);
@@ -175,9 +175,16 @@ pub fn refuse_other_sites(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem>
 }
 
 /// 403 for a request that a browser says to come from the page of another site. Other ports of the same host pass, such as a
-/// development server. Browsers say so to https and to this machine only.
-pub(crate) fn refuse_sites_elsewhere(headers: &HeaderMap) -> Result<(), Problem> {
-    match headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+/// development server, and so do pages of this machine that ask this machine: `localhost` and `127.0.0.1` are two sites.
+/// Browsers say so to https and to this machine only.
+pub(crate) fn refuse_sites_elsewhere(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let is_of_this_machine = || {
+        let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()?.parse::<Uri>().ok());
+        let origin = origin.as_ref().and_then(Uri::host);
+        origin.is_some_and(is_loopback) && is_for_loopback(uri, headers)
+    };
+    let is_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    match is_elsewhere && !is_of_this_machine() {
         true => Err(Problem::forbidden(
             "A page of another site sent this request without a token, to an address that only says where this server is. If pages of \
              any site may use it, start it with `--allowed-hosts` and this host (`Settings::allowed_hosts`).",

@@ -169,7 +169,7 @@ impl Frame {
         let id = self.version;
         out.push(&format!("event: {name}\nid: {id}\ndata: {{\"keys\":[{keys}],{base}"));
         out.push_shared(tail);
-        out.is_answer = true;
+        out.answers += 1;
     }
 }
 
@@ -182,8 +182,8 @@ pub(crate) struct Pieces {
     pub(crate) bytes: usize,
     /// The length of what no other stream has.
     pub(crate) own_bytes: usize,
-    /// A value, a change of rows or a problem is among them.
-    pub(crate) is_answer: bool,
+    /// Values, changes of rows and problems among them.
+    pub(crate) answers: usize,
 }
 
 impl Pieces {

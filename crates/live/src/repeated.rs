@@ -36,9 +36,9 @@ const LEASE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(1);
 /// Work that a log begins has a turn without new entries when its planned time is nearer than this, so that the time is always
 /// further away than a lease.
-const PLANNED_MIN: Duration = Duration::from_secs(5 * 60);
+const PLANNED_MIN: Duration = Duration::from_secs(15 * 60);
 /// So far away is the planned time.
-const PLANNED: Duration = Duration::from_secs(15 * 60);
+const PLANNED: Duration = Duration::from_secs(30 * 60);
 /// How far the clocks of two instances may be apart before one takes the lease of another for something else.
 const CLOCKS_APART: Duration = Duration::from_secs(3 * 60);
 /// After an error the next turn begins so much later, unless it is due sooner.
@@ -257,10 +257,10 @@ mod tests {
         for leased in [1, 60, 239] {
             assert!(!is_due(leased, true), "{leased}");
         }
-        for planned in [241, 300, 899] {
+        for planned in [241, 900, 1799] {
             assert!(is_due(planned, true), "{planned}");
         }
-        assert!(is_due(299, false) && !is_due(301, false), "before the time could be that of a lease");
+        assert!(is_due(899, false) && !is_due(901, false), "before the time could be that of a lease");
         assert!(is_due(3600, false), "a clock was wrong");
     }
 }

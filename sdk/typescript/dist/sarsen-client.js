@@ -1960,7 +1960,7 @@ class Client {
             options.optimistic?.({ update, updateAll });
             // As they are now: the application may change its object before the request is sent, or sent again.
             const sent = JSON.parse(JSON.stringify(args ?? {}));
-            const send = () => this.#send(name, sent, options);
+            const send = (caller) => this.#send(name, sent, options, caller);
             const answer = await (options.queue === undefined ? send() : this.#inTurn(options.queue, options.signal, send));
             layers.forEach((layer) => layer.answered(answer.version));
             return answer;
@@ -2008,6 +2008,8 @@ class Client {
     }
     /** Sends a call when those of its queue that were made before have ended, however they did. */
     async #inTurn(queue, signal, send) {
+        // Whoever is signed in when its turn comes: it is of the caller of now. A source that fails tells so then.
+        const whose = this.#http.tokens.caller().catch(() => undefined);
         const before = this.#queues.get(queue) ?? Promise.resolve();
         let end = () => { };
         const own = new Promise((resolve) => (end = resolve));
@@ -2015,15 +2017,17 @@ class Client {
         const all = before.then(() => own);
         this.#queues.set(queue, all);
         void all.then(() => this.#queues.get(queue) === all && this.#queues.delete(queue));
+        const abort = aborted(signal);
         try {
-            await Promise.race([before, aborted(signal)]);
-            return await send();
+            await Promise.race([before, abort.happens]);
+            return await send(await whose);
         }
         finally {
+            abort.stop();
             end();
         }
     }
-    async #send(name, body, options) {
+    async #send(name, body, options, caller) {
         const headers = {};
         if (options.idempotencyKey !== undefined)
             headers['Idempotency-Key'] = options.idempotencyKey;
@@ -2031,7 +2035,7 @@ class Client {
             headers['Sarsen-Version'] = this.#version;
         const signal = options.signal ?? new AbortController().signal;
         // One object for all attempts: they are of one caller.
-        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body, headers };
+        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body, headers, ...(caller !== undefined && { caller }) };
         let last;
         for (let attempt = 0;; attempt += 1) {
             try {
@@ -2125,13 +2129,18 @@ class Client {
         this.#subscriptions.reset();
     }
 }
-/** Rejects when the signal aborts. */
+/** Rejects when the signal aborts, until it is stopped. */
 function aborted(signal) {
-    return new Promise((_, reject) => {
+    let abort = () => { };
+    const happens = new Promise((_, reject) => {
+        abort = () => reject(signal?.reason);
         if (signal?.aborted)
-            reject(signal.reason);
-        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+            abort();
+        signal?.addEventListener('abort', abort, { once: true });
     });
+    // Nobody may be waiting any more.
+    happens.catch(() => { });
+    return { happens, stop: () => signal?.removeEventListener('abort', abort) };
 }
 /** An answer of a call. A version that cannot be sent back would make all later calls fail. */
 function checked(body) {

@@ -169,7 +169,7 @@ export class Client<A extends ApiShape = AnyApi> {
       options.optimistic?.({ update, updateAll } as Local<A>);
       // As they are now: the application may change its object before the request is sent, or sent again.
       const sent: unknown = JSON.parse(JSON.stringify(args ?? {}));
-      const send = () => this.#send<Value<Calls<A>, N>>(name, sent, options);
+      const send = (caller?: string) => this.#send<Value<Calls<A>, N>>(name, sent, options, caller);
       const answer = await (options.queue === undefined ? send() : this.#inTurn(options.queue, options.signal, send));
       layers.forEach((layer) => layer.answered(answer.version));
       return answer;
@@ -223,7 +223,13 @@ export class Client<A extends ApiShape = AnyApi> {
   }
 
   /** Sends a call when those of its queue that were made before have ended, however they did. */
-  async #inTurn<V>(queue: string, signal: AbortSignal | undefined, send: () => Promise<V>): Promise<V> {
+  async #inTurn<V>(
+    queue: string,
+    signal: AbortSignal | undefined,
+    send: (caller?: string) => Promise<V>,
+  ): Promise<V> {
+    // Whoever is signed in when its turn comes: it is of the caller of now. A source that fails tells so then.
+    const whose = this.#http.tokens.caller().catch(() => undefined);
     const before = this.#queues.get(queue) ?? Promise.resolve();
     let end = () => {};
     const own = new Promise<void>((resolve) => (end = resolve));
@@ -231,21 +237,23 @@ export class Client<A extends ApiShape = AnyApi> {
     const all = before.then(() => own);
     this.#queues.set(queue, all);
     void all.then(() => this.#queues.get(queue) === all && this.#queues.delete(queue));
+    const abort = aborted(signal);
     try {
-      await Promise.race([before, aborted(signal)]);
-      return await send();
+      await Promise.race([before, abort.happens]);
+      return await send(await whose);
     } finally {
+      abort.stop();
       end();
     }
   }
 
-  async #send<V>(name: string, body: unknown, options: CallOptions<A>): Promise<Answer<V>> {
+  async #send<V>(name: string, body: unknown, options: CallOptions<A>, caller?: string): Promise<Answer<V>> {
     const headers: Record<string, string> = {};
     if (options.idempotencyKey !== undefined) headers['Idempotency-Key'] = options.idempotencyKey;
     if (this.#version) headers['Sarsen-Version'] = this.#version;
     const signal = options.signal ?? new AbortController().signal;
     // One object for all attempts: they are of one caller.
-    const request: Request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body, headers };
+    const request: Request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body, headers, ...(caller !== undefined && { caller }) };
     let last: unknown;
     for (let attempt = 0; ; attempt += 1) {
       try {
@@ -328,12 +336,17 @@ export class Client<A extends ApiShape = AnyApi> {
   }
 }
 
-/** Rejects when the signal aborts. */
-function aborted(signal: AbortSignal | undefined): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal?.aborted) reject(signal.reason);
-    signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+/** Rejects when the signal aborts, until it is stopped. */
+function aborted(signal: AbortSignal | undefined): { happens: Promise<never>; stop(): void } {
+  let abort = () => {};
+  const happens = new Promise<never>((_, reject) => {
+    abort = () => reject(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener('abort', abort, { once: true });
   });
+  // Nobody may be waiting any more.
+  happens.catch(() => {});
+  return { happens, stop: () => signal?.removeEventListener('abort', abort) };
 }
 
 /** An answer of a call. A version that cannot be sent back would make all later calls fail. */

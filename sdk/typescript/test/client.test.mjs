@@ -69,6 +69,22 @@ test('calls of one queue are sent one after another, however they end, and other
   assert.equal((await second).value, 'title');
 });
 
+test('a call that waits in its queue is not sent as the next user', async (t) => {
+  const server = await startServer(t);
+  const waiting = [];
+  server.rpc.set = (request, response) => waiting.push({ body: request.body, end: (call) => call(request, response) });
+  let sub = 'ada';
+  const client = newClient(t, server, { token: () => jwt({ sub }) });
+  const [first, second] = [1, 2].map((to) => client.call('set', { to }, { queue: 'title' }));
+  await server.until(() => waiting.length === 1);
+  sub = 'eve';
+  await client.signedIn();
+  waiting[0].end(answers('title', 1));
+  await first;
+  await assert.rejects(second, { code: 'caller_changed' });
+  assert.equal(waiting.length, 1);
+});
+
 test('an answer that is cut or is not JSON is no answer, and is asked for again with a key', async (t) => {
   const server = await startServer(t);
   const cut = (_request, response) => {

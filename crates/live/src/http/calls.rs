@@ -214,7 +214,8 @@ pub(super) fn admit_calls(
     }
     let Counted { name: owner, share } = Counted::of(caller, address);
     let most = most.saturating_mul(share);
-    context.0.calls.admit(&owner, calls, most, context.now().millis()).map_err(|wait| {
+    // A stream may have more subscriptions than calls are allowed: then nothing else is for the rest of the time.
+    context.0.calls.admit(&owner, calls.min(most), most, context.now().millis()).map_err(|wait| {
         let detail = format!(
             "You may call {most} times in ten seconds (`calls_per_caller_max`); a subscription counts as a call. Try again later."
         );

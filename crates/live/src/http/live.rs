@@ -69,7 +69,7 @@ pub(super) async fn open_with_ticket(
     let authenticated = tickets.caller(&ticket, &query.subscriptions, context.now())?;
     // 401 ends the browser's attempts; a stream that ends at once would be opened again and again.
     let now = context.standing(authenticated.clone()).await?;
-    admit_calls(&context, &now, address.0, query.wanted.len())?;
+    // The browser opens it again by itself, and gives up for good if it is refused: its subscriptions are those of the ticket.
     let caller = Standing { authenticated, now };
     let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
     let opened = Arc::downgrade(&body.stream);
@@ -132,22 +132,21 @@ async fn held(
     wanted: Vec<Wanted>,
 ) -> Result<Response, Problem> {
     let caller = context.caller_with_token(&headers).await?;
-    let counted = Counted::of(&caller.now, address);
-    admit_calls(&context, &caller.now, address, wanted.len())?;
+    let (counted, asking) = (Counted::of(&caller.now, address), caller.now.clone());
+    admit_calls(&context, &caller.now, address, 1)?;
     let left = caller.now.expires.map_or(Duration::MAX, |expires| expires.since(context.now()));
     let body = context.0.streams.once(&context, caller, address, wanted)?;
-    let (mut events, mut bytes, mut own_bytes) = (VecDeque::new(), 0, 0);
+    let (mut events, mut bytes, mut own_bytes, mut answers) = (VecDeque::new(), 0, 0, 0);
     let collect = async {
-        let mut is_answer = false;
         // Values that the client holds already are no reason to answer. With an answer comes what is there besides: one that
         // changes all the time must not keep the others away.
-        while !is_answer || bytes < POLL_BYTES_MAX {
+        while answers == 0 || bytes < POLL_BYTES_MAX {
             let next = poll_fn(|task| match body.stream.poll_events(task) {
-                Poll::Pending if is_answer => Poll::Ready(None),
+                Poll::Pending if answers > 0 => Poll::Ready(None),
                 polled => polled,
             });
             let Some(pieces) = next.await else { break };
-            is_answer |= pieces.is_answer;
+            answers += pieces.answers;
             bytes += pieces.bytes;
             own_bytes += pieces.own_bytes;
             events.extend(pieces.finish());
@@ -160,6 +159,8 @@ async fn held(
         _ = stopped.wait_for(|stopped| *stopped) => true,
     };
     // What was collected counts until it is written: a client may take its time to read it.
+    // What has changed since the last poll is an answer of a call; what has not, costs nothing.
+    admit_calls(&context, &asking, address, answers.saturating_sub(1))?;
     let charged = context.0.unread.hold_poll(&context, (bytes, own_bytes), counted)?;
     body.stream.leave();
     // A stop sends all polls away at one moment: each gets a pause of its own, also after other events.

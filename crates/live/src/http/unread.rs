@@ -143,7 +143,7 @@ impl Unread {
         if may_refuse && own > 0 && own + bytes > most {
             return Err(too_many(most));
         }
-        if may_refuse && all.load(Relaxed) + new_bytes > all_max {
+        if may_refuse && new_bytes >= LONG && all.load(Relaxed) + new_bytes > all_max {
             let detail = format!(
                 "The answers that this server keeps take more than {all_max} bytes (`answer_bytes_max`). Try again later."
             );

@@ -28,7 +28,7 @@ impl Stream {
         while out.bytes < CHUNK
             && let Some(notice) = state.notices.pop_front()
         {
-            out.is_answer |= notice.text.starts_with("event: error");
+            out.answers += usize::from(notice.text.starts_with("event: error"));
             out.push(&notice.text);
         }
         if !state.ended {
