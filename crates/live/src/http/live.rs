@@ -69,7 +69,10 @@ pub(super) async fn open_with_ticket(
     let authenticated = tickets.caller(&ticket, &query.subscriptions, context.now())?;
     // 401 ends the browser's attempts; a stream that ends at once would be opened again and again.
     let now = context.standing(authenticated.clone()).await?;
-    // The browser opens it again by itself, and gives up for good if it is refused: its subscriptions are those of the ticket.
+    // The browser opens it again by itself, with the same subscriptions, and gives up for good if it is refused.
+    if tickets.is_new(&ticket) {
+        admit_calls(&context, &now, address.0, query.wanted.len())?;
+    }
     let caller = Standing { authenticated, now };
     let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
     let opened = Arc::downgrade(&body.stream);

@@ -167,6 +167,12 @@ impl Tickets {
         }
     }
 
+    /// Whether it has opened no stream yet.
+    pub(super) fn is_new(&self, text: &str) -> bool {
+        let open = self.0.lock();
+        open.tickets.get(&sha256(text.as_bytes())).is_some_and(|ticket| ticket.opened.is_none())
+    }
+
     /// A ticket has opened this stream, and may reopen it from now on. It has one stream at a time.
     pub(super) fn opened(&self, text: &str, subscriptions: [u8; 32], stream: Weak<dyn Replaced>, now: Time) {
         let mut open = self.0.lock();
