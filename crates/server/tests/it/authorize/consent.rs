@@ -57,7 +57,7 @@ async fn a_user_sees_what_they_have_allowed_and_withdraws_it() {
     }
     let csrf = page.input("csrf");
     let fields = [("csrf", &*csrf), ("withdraw", &*spa)];
-    // Somebody else's consent stays, whoever asks.
+    // Grace cannot withdraw Ada's consent.
     let mut grace = server.browser();
     grace.sign_in("acme", "grace@acme.test").await;
     let other = grace.get("/activate").await.input("csrf");
