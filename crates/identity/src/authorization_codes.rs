@@ -6,7 +6,7 @@ use crate::grants::{self, Leak, NewGrant, NewRefresh};
 use crate::ids::{ClientId, CodeId, GrantId, SessionId, UserId};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
-use crate::{Error, Result, Time, sessions};
+use crate::{Error, Result, Time, consents, sessions, users};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
@@ -64,8 +64,9 @@ statements! {
         ]],
     );
     static LOCK = lock("authorization_codes", "id");
-    static GET = sql("SELECT hash, client_id, session_id, redirect_uri, scope, challenge, nonce, expires_at, redeemed_at, grant_id
-     FROM authorization_codes WHERE id = ?1");
+    static GET = sql("SELECT a.hash, a.client_id, a.session_id, a.redirect_uri, a.scope, a.challenge, a.nonce, a.expires_at,
+      a.redeemed_at, a.grant_id, s.user_id, c.consent_required
+     FROM authorization_codes a JOIN sessions s ON s.id = a.session_id JOIN clients c ON c.id = a.client_id WHERE a.id = ?1");
     static PEEK = sql("SELECT c.hash, s.user_id, c.scope FROM authorization_codes c
      JOIN sessions s ON s.id = c.session_id WHERE c.id = ?1 AND c.client_id = ?2");
     static REDEEM = sql(
@@ -159,6 +160,8 @@ pub fn redeem(
         expires_at: Time,
         redeemed_at: Option<Time>,
         grant: Option<GrantId>,
+        user: UserId,
+        consent_required: bool,
     }
     let stored = tx
         .one(&GET, args![&id], |row| {
@@ -173,6 +176,8 @@ pub fn redeem(
                 expires_at: row.get(7)?,
                 redeemed_at: row.get(8)?,
                 grant: row.get(9)?,
+                user: row.get(10)?,
+                consent_required: row.get(11)?,
             })
         })?
         .ok_or(Error::InvalidGrant)?;
@@ -192,6 +197,13 @@ pub fn redeem(
     let proven = proves(presented.verifier.as_deref(), stored.challenge.as_deref());
     if stored.expires_at <= now || stored.redirect_uri != presented.redirect_uri || !proven {
         return Err(Error::InvalidGrant);
+    }
+    if stored.consent_required {
+        // A consent is withdrawn before, or with the grant. The user's lock comes before that of a session.
+        tx.lock(&users::LOCK, (&stored.user).into())?;
+        if !consents::stands(tx.snapshot(), &stored.user, &stored.client)? {
+            return Err(Error::InvalidGrant);
+        }
     }
     // The session ends before, or with the grant: its end names the services where it has grants.
     tx.lock(&sessions::LOCK, (&stored.session).into())?;

@@ -6,7 +6,7 @@ use crate::grants;
 use crate::ids::{ClientId, GrantId, UserId};
 use crate::scopes::Scope;
 use crate::sessions::Session;
-use crate::{Result, Time};
+use crate::{Result, Time, users};
 use store::{Snapshot, Tx, args, sql, statements, upsert};
 
 /// Consents that [`of_user`] returns at most.
@@ -64,8 +64,10 @@ pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<Consent
 }
 
 /// Withdraws the consent of the session's user, and revokes what the client got by it in any of their sessions: some grants
-/// at a time. Returns false while some are left.
+/// at a time. Returns false while some are left. Codes that the client has not redeemed are void with the consent.
 pub fn withdraw(tx: &mut Tx<'_>, session: &Session, client: &ClientId, actor: &Actor) -> Result<bool> {
+    // The redemption of a code takes it too, so that no grant is made in between.
+    tx.lock(&users::LOCK, (&session.user).into())?;
     let left: Vec<GrantId> = tx.all(&GRANTS, args![&session.user, client, REVOKED_MAX], |row| row.get(0))?;
     for grant in &left {
         grants::revoke(tx, grant, "withdrawn consent", actor.now)?;
@@ -82,6 +84,11 @@ pub fn withdraw(tx: &mut Tx<'_>, session: &Session, client: &ClientId, actor: &A
 pub(crate) fn delete_of_user(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
     tx.exec(&DELETE_OF_USER, args![user])?;
     Ok(())
+}
+
+/// Whether the user has a consent for the client, to any scope.
+pub(crate) fn stands(snapshot: &mut Snapshot<'_>, user: &UserId, client: &ClientId) -> Result<bool> {
+    Ok(snapshot.one(&GET, args![user, client], |row| row.get::<String>(0))?.is_some())
 }
 
 /// Whether the user consented to at least this scope for the client.

@@ -548,43 +548,6 @@ async fn a_caller_keeps_so_many_answers() {
     running.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_caller_calls_as_often_as_the_limit_says() {
-    let database = TestPlace::create();
-    let running = serve(&database, |settings| settings.limits.calls_per_caller_max = 2).await;
-    let call = |token: &str| Client::new(running.address, token).call("own_counters", json!({}));
-    // Ten seconds may end between two of them.
-    let refused = loop {
-        let answers: Vec<Answer> = (0..3).map(|_| call("ada")).collect();
-        if let Some(refused) = answers.into_iter().find(|answer| answer.status == 429) {
-            break refused;
-        }
-    };
-    assert_eq!(code(&refused).1, "limit_reached");
-    assert!(refused.body.contains("calls_per_caller_max") && refused.head.contains("retry-after"));
-    assert_eq!(call("grace").status, 200, "another user");
-    // A subscription tells as much as a call.
-    let get = |id: i64| json!({ "key": id.to_string(), "query": "get_counter", "args": { "id": id } });
-    let three = json!({ "subscriptions": [get(1), get(2), get(3)] });
-    for path in ["/live", "/live/poll"] {
-        let eve = Client::new(running.address, "eve");
-        let refused = loop {
-            // A stream that is refused or opened ends at once here.
-            let asked = eve.send_open("POST", path, &[], &three.to_string()).0;
-            let next = eve.send("POST", "/live/poll", &[], &three.to_string());
-            if asked == 429 || next.status == 429 {
-                break next;
-            }
-        };
-        assert!(
-            refused.status == 429 && refused.body.contains("calls_per_caller_max"),
-            "{path}: {}",
-            refused.body
-        );
-    }
-    running.stop().await;
-}
-
 /// Answers without watchers count for no caller, so their number has a limit of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_subscribes_to_something_else_all_the_time_leaves_little_behind() {

@@ -2,6 +2,7 @@
 
 mod app;
 mod authentication;
+mod calls;
 mod client;
 mod crowd;
 mod defects;

@@ -65,6 +65,7 @@ async fn a_user_sees_what_they_have_allowed_and_withdraws_it() {
     assert_eq!(reads().await, 200);
     assert_eq!(ada.post(CONSENTS, &[("csrf", "x"), ("withdraw", &spa)]).await.status, 403);
     assert_eq!(ada.post(CONSENTS, &[("csrf", &csrf), ("withdraw", "spa")]).await.status, 400);
+    let unused = ada.get(&Ask::of(&server, "spa").path()).await.redirect_param("code").expect("a code");
     for _ in 0..2 {
         assert_eq!(
             ada.post(CONSENTS, &fields).await.header("location"),
@@ -73,6 +74,8 @@ async fn a_user_sees_what_they_have_allowed_and_withdraws_it() {
         );
     }
     assert_eq!(reads().await, 401, "what the client had by it is over");
+    let late = redeem(&server, &spa, CALLBACK, &unused).await;
+    assert_eq!(late.error(), (400, "invalid_grant".to_owned()), "and what it did not have yet: {late:?}");
     let page = ada.get("/o/acme/account").await;
     assert!(page.body.contains("It asks you the next time.") && !page.body.contains(&spa), "{}", page.body);
     let silent = Ask::of(&server, "spa").with("prompt", "none");
