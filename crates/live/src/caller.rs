@@ -36,14 +36,16 @@ impl Caller {
         self
     }
 
-    /// The caller as the database sees them in this state, with the end that rows have.
+    /// The caller as the database sees them in this state, with the end that rows have; `None` if their session has ended by now.
     pub(crate) fn read(
         authenticator: &dyn Authenticate,
         snapshot: &mut Snapshot<'_>,
         caller: &Caller,
     ) -> Result<Option<Caller>, Problem> {
         // One answer serves all tokens with the same claims.
-        authenticator.standing(snapshot, &Caller { expires: None, ..caller.clone() })
+        let read = authenticator.standing(snapshot, &Caller { expires: None, ..caller.clone() })?;
+        let now = crate::now(snapshot);
+        Ok(read.filter(|caller| !caller.has_ended(now)))
     }
 
     /// Whether rows say that it has ended by now.

@@ -149,7 +149,7 @@ impl Engine {
         make: impl FnOnce() -> (bool, Work),
     ) -> (Arc<Group>, Option<u64>, Option<Full>) {
         let answer_bytes_max = self.answer_bytes_max(stream);
-        let (group, ask, full) = {
+        let (group, ask, is_due, full) = {
             let mut groups = self.groups.lock();
             if groups.len() >= self.crowded_at.load(Relaxed) {
                 groups.retain(|_, group| group.state.lock().empty_since.is_none());
@@ -198,10 +198,12 @@ impl Engine {
                 state.needed = Some(state.needed.map_or(held, |needed| self.store.stronger(needed, held)));
             }
             let ask = is_behind.then_some(state.asks);
+            // A group that nobody watched has not run again meanwhile.
+            let is_due = group.is_due(&state, Instant::now());
             drop(state);
-            (group.clone(), ask, full)
+            (group.clone(), ask, is_due, full)
         };
-        if ask.is_some() {
+        if ask.is_some() || is_due {
             self.touch(&group);
         }
         (group, ask, full)

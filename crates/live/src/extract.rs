@@ -187,7 +187,8 @@ pub(crate) fn refuse_sites_elsewhere(uri: &Uri, headers: &HeaderMap) -> Result<(
     match is_elsewhere && !is_of_this_machine() {
         true => Err(Problem::forbidden(
             "A page of another site sent this request without a token, to an address that only says where this server is. If pages of \
-             any site may use it, start it with `--allowed-hosts` and this host (`Settings::allowed_hosts`).",
+             any site may use it, start it with `--allowed-hosts` and the host that they ask (`Settings::allowed_hosts`); a proxy in front of \
+             it must pass `Host` or `X-Forwarded-For` on.",
         )),
         false => Ok(()),
     }

@@ -263,11 +263,19 @@ pub(crate) struct Held {
     pub(crate) digest: String,
 }
 
+/// In place of a digest, if the client holds no answer, only a version that the first one must not be older than.
+const NO_DIGEST: &str = "-";
+
 impl Held {
     /// Reads it. What cannot be read counts as nothing: the client then receives the whole value.
     pub(crate) fn parse(text: &str) -> Option<Held> {
         let (version, digest) = text.split_once('/')?;
         Some(Held { version: version.parse().ok()?, digest: digest.to_owned() })
+    }
+
+    /// Whether it is only a version that the answer must not be older than: then the client shows no answer yet.
+    pub(crate) fn is_a_version_only(&self) -> bool {
+        self.digest.is_empty() || self.digest == NO_DIGEST
     }
 }
 

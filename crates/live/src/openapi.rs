@@ -59,7 +59,10 @@ pub(crate) fn document(registry: &Registry, title: &str, version: &str) -> Resul
 fn operation(kind: &str, call: &Call, has_tokens: bool) -> Value {
     let mut args = call.args.clone();
     let about = args.as_object_mut().and_then(|args| args.remove("description"));
-    let has_members = args.get("required").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
+    // Of alternatives, one has members at least.
+    let has_members = ["required", "oneOf", "anyOf", "allOf"]
+        .iter()
+        .any(|name| args.get(name).and_then(Value::as_array).is_some_and(|parts| !parts.is_empty()));
     let answer = json!({
         "type": "object",
         "properties": {

@@ -208,14 +208,36 @@ pub(super) fn admit_calls(
     address: IpAddr,
     calls: usize,
 ) -> Result<(), Problem> {
+    admit_besides(context, caller, address, calls, 0)
+}
+
+/// Counts the answers of a poll, which was counted as one call when it began.
+pub(super) fn admit_answers(
+    context: &Context,
+    caller: &Caller,
+    address: IpAddr,
+    answers: usize,
+) -> Result<(), Problem> {
+    admit_besides(context, caller, address, answers.saturating_sub(1), 1)
+}
+
+/// The same for calls of a request of which some have been counted.
+fn admit_besides(
+    context: &Context,
+    caller: &Caller,
+    address: IpAddr,
+    calls: usize,
+    counted: usize,
+) -> Result<(), Problem> {
     let most = context.0.limits.calls_per_caller_max;
     if most == usize::MAX || calls == 0 {
         return Ok(());
     }
     let Counted { name: owner, share } = Counted::of(caller, address);
     let most = most.saturating_mul(share);
-    // A stream may have more subscriptions than calls are allowed: then nothing else is for the rest of the time.
-    context.0.calls.admit(&owner, calls.min(most), most, context.now().millis()).map_err(|wait| {
+    // A request may have more subscriptions than calls are allowed: then nothing else is for the rest of the time.
+    let calls = calls.min(most.saturating_sub(counted));
+    context.0.calls.admit(&owner, calls, most, context.now().millis()).map_err(|wait| {
         let detail = format!(
             "You may call {most} times in ten seconds (`calls_per_caller_max`); a subscription counts as a call. Try again later."
         );

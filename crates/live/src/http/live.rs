@@ -1,6 +1,7 @@
 //! `/live`: opens a stream, changes it, and polls where streams do not get through.
 
-use super::calls::admit_calls;
+use super::calls::{admit_answers, admit_calls};
+use super::streams::TICK;
 use super::unread::Charged;
 use super::{json, refuse_nul};
 use crate::Problem;
@@ -69,9 +70,13 @@ pub(super) async fn open_with_ticket(
     let authenticated = tickets.caller(&ticket, &query.subscriptions, context.now())?;
     // 401 ends the browser's attempts; a stream that ends at once would be opened again and again.
     let now = context.standing(authenticated.clone()).await?;
-    // The browser opens it again by itself, with the same subscriptions, and gives up for good if it is refused.
-    if tickets.is_new(&ticket) {
-        admit_calls(&context, &now, address.0, query.wanted.len())?;
+    match admit_calls(&context, &now, address.0, query.wanted.len()) {
+        // The browser opens it again by itself, and would give up for good if it was refused: it is told when to come back.
+        Err(Problem { retry_after: Some(wait), .. }) if !tickets.is_new(&ticket) => {
+            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            return Ok(stream(Body::from(frame::bye(wait_ms))));
+        }
+        admitted => admitted?,
     }
     let caller = Standing { authenticated, now };
     let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
@@ -100,9 +105,8 @@ pub(super) async fn change(
 ) -> Result<StatusCode, Problem> {
     let caller = context.caller_with_token(&headers).await?;
     let changing: Changing = json(&body)?;
-    admit_calls(&context, &caller.now, address.0, changing.add.len())?;
-    let limits = &context.0.limits;
-    context.0.streams.change(&name, &changing.secret, caller, changing.add, &changing.remove, limits)?;
+    let Changing { secret, add, remove } = changing;
+    context.0.streams.change(&context, (&name, &secret), caller, address.0, add, &remove)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -155,15 +159,22 @@ async fn held(
             events.extend(pieces.finish());
         }
     };
+    // A row may say that the caller's session ends sooner than it was known when the poll began.
+    let ended = async {
+        while !body.stream.has_expired(context.now()) {
+            tokio::time::sleep(TICK).await;
+        }
+    };
     let mut stopped = context.0.streams_stopped.clone();
     let is_stopping = tokio::select! {
         () = collect => false,
         () = tokio::time::sleep(context.0.limits.poll_time.min(left)) => false,
+        () = ended => false,
         _ = stopped.wait_for(|stopped| *stopped) => true,
     };
     // What was collected counts until it is written: a client may take its time to read it.
     // What has changed since the last poll is an answer of a call; what has not, costs nothing.
-    admit_calls(&context, &asking, address, answers.saturating_sub(1))?;
+    admit_answers(&context, &asking, address, answers)?;
     let charged = context.0.unread.hold_poll(&context, (bytes, own_bytes), counted)?;
     body.stream.leave();
     // A stop sends all polls away at one moment: each gets a pause of its own, also after other events.

@@ -1,5 +1,6 @@
 //! The open streams of this process: their limits, their heartbeat and their end.
 
+use super::calls::admit_calls;
 use super::tickets::Tickets;
 use crate::account::Account;
 use crate::app::{Context, Limits, random, sha256};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// How often streams are looked at for heartbeats and expired tokens.
-const TICK: Duration = Duration::from_secs(1);
+pub(super) const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Streams {
@@ -214,13 +215,14 @@ impl Streams {
     /// Changes a running stream.
     pub(crate) fn change(
         &self,
-        name: &str,
-        secret: &str,
+        context: &Context,
+        (name, secret): (&str, &str),
         standing: Standing,
+        address: IpAddr,
         add: Vec<Wanted>,
         remove: &[String],
-        limits: &Limits,
     ) -> Result<(), Problem> {
+        let limits = &context.0.limits;
         let stream = self.open.lock().by_name.get(name).cloned();
         let elsewhere = || {
             let detail = "This server has no such stream. Open a new one with all of its subscriptions.";
@@ -249,6 +251,8 @@ impl Streams {
         check(&add, present, limits)?;
         let others = stream.owned().saturating_sub(stream.len());
         check_owned(others + present, add.len(), limits)?;
+        // For the stream's own caller: its client may leave the token out.
+        admit_calls(context, &stream.caller(), address, add.len())?;
         remove.iter().for_each(|key| stream.unsubscribe(key));
         if has_token {
             stream.renew(standing);

@@ -101,8 +101,16 @@ struct State {
     last_sent: Instant,
     /// The end of the token.
     token_expires: Option<Time>,
+    /// The end that rows have, as the standing was read last.
+    rows_expire: Option<Time>,
     /// The end of the token, or of what the database has of the caller.
     expires: Option<Time>,
+}
+
+impl State {
+    fn has_expired(&self, now: Time) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
 }
 
 impl Stream {
@@ -131,6 +139,7 @@ impl Stream {
             looks: 0,
             last_sent: Instant::now(),
             token_expires,
+            rows_expire: None,
             expires,
         };
         Arc::new(Stream {
@@ -219,6 +228,7 @@ impl Stream {
         if !stands_on(&state) {
             return;
         }
+        state.rows_expire = caller.expires;
         state.expires = earlier(state.token_expires, caller.expires);
         if state.caller.claims == caller.claims && state.caller.subject == caller.subject {
             return;
@@ -427,11 +437,14 @@ impl Stream {
     /// A client has sent a new token of the same user, on whose standing the stream stands from now on.
     pub(crate) fn renew(self: &Arc<Stream>, standing: Standing) {
         let mut state = self.state.lock();
-        (state.token_expires, state.expires) = (standing.authenticated.expires, standing.now.expires);
+        state.token_expires = standing.authenticated.expires;
         let before = state.authenticated.as_deref().unwrap_or(&state.caller);
         if before.claims == standing.authenticated.claims {
+            // The standing that the stream watches is newer than what was read for the request.
+            state.expires = earlier(state.token_expires, state.rows_expire);
             return;
         }
+        state.expires = standing.now.expires;
         state.authenticated = Some(Box::new(standing.authenticated));
         drop(state);
         self.watch_standing();
@@ -491,7 +504,8 @@ impl Stream {
     pub(crate) fn report_failure(&self, slot: u32, group: &Arc<Group>, problem: &Problem) {
         let mut state = self.state.lock();
         let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { return };
-        let is_untold = subscription.sent.is_none() && subscription.held.is_none() && !subscription.is_told;
+        let shows_nothing = subscription.held.as_ref().is_none_or(|held| held.is_a_version_only());
+        let is_untold = subscription.sent.is_none() && shows_nothing && !subscription.is_told;
         if !is_untold || !subscription.is_of(Some(group)) {
             return;
         }
@@ -537,10 +551,15 @@ impl Stream {
         waker.into_iter().for_each(Waker::wake);
     }
 
+    /// Whether the token has expired by now, or what the database has of the caller.
+    pub(crate) fn has_expired(&self, now: Time) -> bool {
+        self.state.lock().has_expired(now)
+    }
+
     /// Sends a comment if nothing was sent for `quiet`; ends the stream if its token has expired.
     pub(crate) fn tick(&self, quiet: Duration, now: Time) {
         let mut state = self.state.lock();
-        if state.expires.is_some_and(|expires| expires <= now) && !state.ended {
+        if state.has_expired(now) && !state.ended {
             let mut text = frame::error("", &Problem::unauthenticated());
             text.push_str(&frame::bye(RETURN_MS));
             state.notices.push_back(Notice::last(text));

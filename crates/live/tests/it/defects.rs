@@ -50,6 +50,14 @@ async fn a_query_that_fails_says_so_and_rests_when_nobody_subscribes() {
     assert_eq!(error.data["problem"]["code"], "internal");
     assert_eq!(error.data["digest"], Value::Null, "no answer to come back with");
     drop(events);
+    // A version that the answer must not be older than is no answer either.
+    let version = ada.call("hour", json!({})).json()["version"].clone();
+    let mut wanted = fragile(1);
+    wanted[0]["have"] = json!(format!("{}/-", version.as_str().expect("a version")));
+    let mut events = ada.live(wanted);
+    events.expect("hello");
+    assert_eq!(events.expect("error").data["problem"]["code"], "internal");
+    drop(events);
     // It runs once more at most, sees that it is alone, and is forgotten.
     let group = || {
         let groups = ada.send("GET", "/live/explain", &[], "").json()["groups"].clone();

@@ -3,7 +3,7 @@
 use crate::app::{serve, serve_with, start};
 use crate::client::Client;
 use crate::work::Clock;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use store::testing::{Kind, TestPlace};
@@ -286,7 +286,11 @@ async fn renewals_at_once_leave_nothing_behind() {
 async fn a_session_ends_when_its_row_says_though_nobody_changes_it() {
     let (database, clock) = (TestPlace::create(), Clock::new());
     let time = clock.clone();
-    let running = serve_with(database.url(), |settings| settings.clock = Arc::new(move || time.now())).await;
+    let set = |settings: &mut live::Settings| {
+        settings.clock = Arc::new(move || time.now());
+        settings.limits.poll_time = Duration::from_secs(3600);
+    };
+    let running = serve_with(database.url(), set).await;
     let (admin, ada) = (Client::new(running.address, "admin"), Client::new(running.address, "ada@s1"));
     let until = |from_now: u64| {
         let until = clock.now() + Duration::from_secs(from_now);
@@ -316,5 +320,33 @@ async fn a_session_ends_when_its_row_says_though_nobody_changes_it() {
     assert_eq!(refused.status, 401);
     until(3600);
     assert_eq!(ada.value("increment", json!({ "id": 1 })), 2, "a row that lives again");
+    // An end that has passed already is the end of the session at once.
+    let mut events = ada.live(wanted);
+    events.expect("hello");
+    events.expect("value");
+    until(0);
+    admin.value("increment", json!({ "id": 1 }));
+    assert_eq!(events.expect("bye").name, "bye", "nothing of a later version");
+    // A poll ends with the session too.
+    until(3600);
+    let mut wanted = json!({ "key": "a", "query": "letters", "args": { "count": 1 } });
+    let mut events = ada.live(json!([wanted]));
+    events.expect("hello");
+    let shown = events.expect("value").data;
+    drop(events);
+    let held = |name: &str| shown[name].as_str().expect("a text").to_owned();
+    wanted["have"] = json!(format!("{}/{}", held("version"), held("digest")));
+    let address = running.address;
+    let polling = std::thread::spawn(move || {
+        let body = json!({ "subscriptions": [wanted] }).to_string();
+        Client::new(address, "ada@s1").send("POST", "/live/poll", &[], &body)
+    });
+    let is_polling = |group: &Value| group["query"] == "letters" && group["subscribers"] == 1;
+    let groups = || admin.send("GET", "/live/explain", &[], "").json()["groups"].clone();
+    while !groups().as_array().is_some_and(|groups| groups.iter().any(is_polling)) {}
+    until(10);
+    clock.advance(Duration::from_secs(11));
+    let polled = polling.join().expect("an answer");
+    assert!(polled.body.starts_with("event: same"), "what it holds is all it learns: {}", polled.body);
     running.stop().await;
 }

@@ -101,6 +101,20 @@ async fn an_answer_that_depends_on_the_time_changes_with_it() {
         assert_eq!(events.expect("value").value(), &json!(hour + later), "nothing was written");
     }
     assert_eq!(ada.value("hour", json!({})), hour + 2);
+    drop(events);
+    // Whoever watches it only for a moment is not shown what nobody watched in between.
+    let poll = || {
+        let body = json!({ "subscriptions": [{ "key": "a", "query": "hour", "args": {} }] }).to_string();
+        ada.send("POST", "/live/poll", &[], &body).body
+    };
+    poll();
+    clock.advance(Duration::from_secs(3600));
+    let polled = Instant::now();
+    while polled.elapsed() < Duration::from_millis(1_100) {
+        ada.value("hour", json!({}));
+    }
+    let shown = poll();
+    assert!(shown.contains(&format!("\"value\":{}", hour + 3)), "{shown}");
     running.stop().await;
 }
 
