@@ -2,7 +2,8 @@
 //!
 //! Opening a link must not consume it, because mail scanners open links too: pages call [`peek`] on GET and
 //! [`use_once`] on POST. A set-up link is void once the platform has an owner. A link of a user is void while the user is
-//! suspended, after a password was set later than the link was made, and when the one who made it may not make it any more.
+//! suspended, unless it recovers an owner, whose suspension it ends: it comes from the server's machine. It is void after a
+//! password was set later than the link was made, and when the one who made it may not make it any more.
 
 use crate::administrators::Role;
 use crate::audit::{self, Actor};

@@ -351,6 +351,10 @@ pub fn review(
     if !is_decided && decision == Decision::Approved && has_owner {
         is_decided = tx.exec(&APPROVE_AFTER_ALL, args![id, reason.as_deref(), &actor.who, actor.now])? == 1;
     }
+    if !has_owner && decision == Decision::Approved {
+        let problem = "nobody owns this organization any more, so nobody could use it if it was approved; its users can register another one";
+        return Err(Error::refused("already_reviewed", problem));
+    }
     if !is_decided {
         let problem = "this organization has already been reviewed; one that was approved can be suspended, and one that was rejected can \
                        still be approved";
@@ -385,6 +389,8 @@ pub fn suspend(
     actor: &Actor,
 ) -> Result<Organization> {
     let reason = audit::reason(reason)?;
+    tx.lock(&LOCK, (&organization.id).into())?;
+    let organization = &get(tx.snapshot(), &organization.id)?;
     if organization.slug == PLATFORM {
         let problem = "the organization platform cannot be suspended";
         return Err(Error::refused("platform_stays", problem));
@@ -408,13 +414,16 @@ pub fn suspend(
 
 /// Ends the suspension of an organization. Idempotent.
 pub fn activate(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<Organization> {
+    tx.lock(&LOCK, (&organization.id).into())?;
+    let organization = &get(tx.snapshot(), &organization.id)?;
     if organization.status == Status::Deleted {
         let problem = "this organization is deleted; one of its owners can restore it within 30 days";
         return Err(Error::refused("organization_not_active", problem));
     }
     if matches!(organization.status, Status::Pending | Status::Rejected) {
         let status = organization.status.as_str();
-        let problem = format!("this organization is {status}, not suspended; approve it instead");
+        let problem =
+            format!("this organization is {status}, not suspended; it becomes active when it is approved");
         return Err(Error::refused("organization_not_active", problem));
     }
     let id = &organization.id;

@@ -15,6 +15,10 @@ use store::{LogCursor, LogEntry, Snapshot};
 
 /// States and keys that a page reads for each entry that was asked for, on average.
 const READS_PER_ENTRY: usize = 5;
+/// What the state of a user takes, about, in bytes.
+const USER_SIZE: usize = 1000;
+/// Of the bytes that end a page, the state of a service that is left to a later entry counts as one in so many.
+const SERVICES_PER_PAGE: usize = 32;
 
 /// A service whose events somebody reads.
 #[derive(Clone, Debug)]
@@ -51,9 +55,8 @@ impl Event {
     fn size(&self) -> usize {
         // With what a text takes beside its letters.
         const ID: usize = 64;
-        const USER: usize = 1000;
         match self {
-            Event::Subscription(..) | Event::User(..) => USER,
+            Event::Subscription(..) | Event::User(..) => USER_SIZE,
             Event::Session(revoked) => ID * (revoked.sessions.len() + revoked.grants.len()),
             Event::Member(_, roles) => ID * roles.len(),
             Event::Service(of_service) => of_service.plans.iter().map(Terms::size).sum(),
@@ -132,6 +135,12 @@ pub fn deliver(
     let (mut size, count) = (0, planned.entries.len());
     // States that a later entry has too, with the numbers of the entries before it.
     let mut left_out: HashMap<(usize, Due), Vec<i64>> = HashMap::new();
+    // What these may take if the page ends before their entries, about.
+    let mut owed = 0;
+    let owed_for = |due: &Due| match due {
+        Due::Service => bytes_max / SERVICES_PER_PAGE,
+        _ => USER_SIZE,
+    };
     for (place, entry) in planned.entries.into_iter().enumerate() {
         page.numbers.push(entry.number);
         for of_service in entry.due.chunk_by(|one, next| one.0 == next.0) {
@@ -143,9 +152,14 @@ pub fn deliver(
             for due in of_service {
                 if !due.1.is_state() || planned.last.get(due) == Some(&place) {
                     events.extend(event(snapshot, &due.1, at, now)?);
-                    merged.extend(left_out.remove(due).into_iter().flatten());
+                    if let Some(numbers) = left_out.remove(due) {
+                        owed -= owed_for(&due.1);
+                        merged.extend(numbers);
+                    }
                 } else {
-                    left_out.entry(due.clone()).or_default().push(entry.number);
+                    let numbers = left_out.entry(due.clone()).or_default();
+                    owed += if numbers.is_empty() { owed_for(&due.1) } else { 0 };
+                    numbers.push(entry.number);
                 }
             }
             if !events.is_empty() {
@@ -155,7 +169,7 @@ pub fn deliver(
                 page.delivered.push(delivered);
             }
         }
-        if page.numbers.len() < found && (size >= bytes_max || place + 1 == count) {
+        if page.numbers.len() < found && (size + owed >= bytes_max || place + 1 == count) {
             // The later entry is not in the page any more.
             page.delivered.extend(still_due(snapshot, left_out, &entry.behind, services, now)?);
             (page.end, page.is_full) = (entry.behind, true);

@@ -57,6 +57,8 @@ struct State {
     at_end: Option<(Instant, Instant)>,
     /// Since when reads have not reached the end.
     behind_since: Option<Instant>,
+    /// The same, since the streams of an organization ended because of that, or a read failed.
+    judged_since: Option<Instant>,
 }
 
 /// The services for which the log is read, with the keys of their streams, and which streams get what each is given.
@@ -183,7 +185,8 @@ impl Hub {
         let mut state = self.state.lock();
         if state.streams.is_empty() {
             (state.runs, state.cursor) = (false, None);
-            (state.began_at, state.read_at, state.at_end, state.behind_since) = (None, None, None, None);
+            (state.began_at, state.read_at, state.at_end) = (None, None, None);
+            (state.behind_since, state.judged_since) = (None, None);
             return None;
         }
         state.began_at = Some(Instant::now());
@@ -238,7 +241,8 @@ impl Hub {
         state.cursor = Some(page.end.to_string());
         state.read_at = Some(now);
         if page.is_full {
-            let since = *state.behind_since.get_or_insert(now);
+            state.behind_since.get_or_insert(now);
+            let since = *state.judged_since.get_or_insert(now);
             let greedy = greedy(page, &reading.services).filter(|greedy| {
                 // Streams that join wait for the end of the log.
                 state.streams.values().any(|one| one.listening.organization != **greedy)
@@ -254,12 +258,14 @@ impl Hub {
                         "so much changes that others would wait; the streams of this organization end and resume"
                     );
                 }
+                // What waits of it in the log has still to be passed, which is not the others' fault.
+                state.judged_since = Some(now);
                 // Their clients resume behind what they have received.
                 state.streams.retain(|_, one| one.ready.is_some() || one.listening.organization != *greedy);
             }
             return;
         }
-        state.behind_since = None;
+        (state.behind_since, state.judged_since) = (None, None);
         state.at_end = state.began_at.zip(state.read_at);
         for id in &reading.joining {
             if let Some(ready) = state.streams.get_mut(id).and_then(|one| one.ready.take()) {
@@ -271,14 +277,14 @@ impl Hub {
 
     /// What the next page has after a failure is no organization's fault.
     fn read_failed(&self) {
-        self.state.lock().behind_since = None;
+        self.state.lock().judged_since = None;
     }
 
     /// For how long the streams of services have been behind the log.
     pub(crate) fn behind_for(&self) -> Duration {
         let state = self.state.lock();
         let at_end = state.at_end.map(|(_, done)| done).filter(|done| done.elapsed() > EVERY * 2);
-        state.behind_since.or(at_end).map_or(Duration::ZERO, |since| since.elapsed())
+        state.behind_since.into_iter().chain(at_end).min().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// As if the reader of the log were stuck. No stream is open yet.
@@ -302,16 +308,22 @@ impl Hub {
     }
 }
 
-/// The organization that most of a page is for.
+/// The organization that most of a page is for, if it is what the page is long of. A page may also be full of entries that
+/// nobody here reads.
 fn greedy<'s>(page: &Page, services: &'s [Listening]) -> Option<&'s OrganizationId> {
-    let mut sizes: HashMap<&OrganizationId, usize> = HashMap::new();
+    let mut shares: HashMap<&OrganizationId, (usize, usize)> = HashMap::new();
     for delivered in &page.delivered {
         if let Some(at) = services.get(delivered.to) {
-            *sizes.entry(&at.organization).or_default() += delivered.size();
+            let (size, entries) = shares.entry(&at.organization).or_default();
+            *size += delivered.size();
+            *entries += 1 + delivered.merged.len();
         }
     }
-    let all: usize = sizes.values().sum();
-    sizes.into_iter().find(|(_, size)| size * 2 > all).map(|(organization, _)| organization)
+    let all: usize = shares.values().map(|(size, _)| size).sum();
+    let is_long = |size, entries| size * 8 >= HUB_BYTES || entries * 4 >= page.numbers.len();
+    let mut shares = shares.into_iter();
+    let greedy = shares.find(|(_, (size, entries))| size * 2 > all && is_long(*size, *entries));
+    greedy.map(|(organization, _)| organization)
 }
 
 /// The text of the events of an entry. The last one has the cursor, so that a client that got a part of them gets all again.
@@ -606,10 +618,25 @@ mod tests {
         };
         of(greedy.id, page(&[9, 9], &random));
         assert_eq!(received(&mut greedy, 2).await.0, 2, "it has not been long");
-        hub.state.lock().behind_since = Instant::now().checked_sub(BEHIND_MAX * 2);
+        let be_late = || {
+            let mut state = hub.state.lock();
+            state.behind_since = Instant::now().checked_sub(BEHIND_MAX * 2);
+            state.judged_since = state.behind_since;
+        };
+        be_late();
         assert!(hub.behind_for() > BEHIND_MAX);
         of(greedy.id, page(&[9], &random));
         assert_eq!(received(&mut greedy, 2).await.0, 1, "it has what was read, and no more");
+        // Its client comes back, and waits for the end of the log.
+        let (returned, _) = hub.add(listening(&random), ApiKeyId::new(NOW, &random));
+        of(other.id, page(&[9], &random));
+        assert_eq!(received(&mut other, 1).await.0, 1, "what is left of the greedy one is not its fault");
+        be_late();
+        let mut unread = page(&[9], &random);
+        unread.numbers = (0..200).collect();
+        of(other.id, unread);
+        assert_eq!(received(&mut other, 1).await.0, 1, "the page is full of what nobody reads");
+        drop(returned);
         of(other.id, page(&[9], &random));
         assert_eq!(received(&mut other, 1).await.0, 1, "alone it may have all");
         // One that waits to join is kept waiting too.

@@ -25,8 +25,9 @@ use tokio::time::{MissedTickBehavior, timeout};
 
 /// A page of what a stream has missed that takes less, about, is sent without a turn.
 const SMALL_PAGE: usize = 32 * 1024;
-/// The time that a client has for a larger one.
+/// The time that a client has for a larger one, and the bytes for each of which so many it has a second more: one entry may have many.
 const LARGE_PAGE_MAX: Duration = Duration::from_secs(30);
+const BYTES_PER_SECOND: usize = 8 * 1024;
 
 /// What the stream is for.
 struct Reader {
@@ -251,7 +252,8 @@ impl Reader {
                 stream.bye("key_ended");
                 return Err(Ended);
             }
-            let is_large = page.delivered.iter().map(Delivered::size).sum::<usize>() > SMALL_PAGE;
+            let page_bytes = page.delivered.iter().map(Delivered::size).sum::<usize>();
+            let is_large = page_bytes > SMALL_PAGE;
             let reads = &self.app.streams.reads;
             if is_large && turn.is_none() {
                 turn = reads.page_turn(&self.listening.organization);
@@ -271,7 +273,9 @@ impl Reader {
             match turn.take() {
                 // A client that reads so slowly comes back at the event that it has.
                 Some(_turn) => {
-                    timeout(LARGE_PAGE_MAX, send_all(stream, page.delivered)).await.unwrap_or(Err(Ended))?
+                    let extra = Duration::from_secs((page_bytes / BYTES_PER_SECOND) as u64);
+                    let sending = send_all(stream, page.delivered);
+                    timeout(LARGE_PAGE_MAX + extra, sending).await.unwrap_or(Err(Ended))?
                 }
                 None => send_all(stream, page.delivered).await?,
             }

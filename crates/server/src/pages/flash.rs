@@ -56,7 +56,7 @@ impl Flash {
             Flash::PasswordChanged => "Your password is changed. You are signed out everywhere else.",
             Flash::PasswordSet => "Your password is set.",
             Flash::PasswordKept => "Nothing was changed. The link still works until it expires.",
-            Flash::ConsentWithdrawn => "The application has no access any more. It asks you the next time.",
+            Flash::ConsentWithdrawn => "The application has no access any more. It may ask you again.",
         }
     }
 

@@ -222,17 +222,18 @@ impl LogReader {
 
     /// Moves the cursor to `seq`, and remembers the numbers on the way.
     fn advance_cursor(&mut self, seq: u64) {
-        let mut skipped = self.cursor + 1..seq;
+        let (mut first, mut last) = (self.cursor + 1..seq, seq..seq);
         self.cursor = seq;
         if is_planted(Bug::OrderBySequence) {
             return;
         }
-        if self.missing.len() as u64 + (skipped.end - skipped.start) > MISSING_MAX as u64 {
+        if self.missing.len() as u64 + (first.end - first.start) > MISSING_MAX as u64 {
             tracing::warn!("too much of the log of changes is missing; all that is cached is read anew");
             // Of the transactions that are in their commit, which are still to be heard of, the numbers are among those that were
-            // missing before, or among the newest.
-            skipped.start = skipped.start.max(seq.saturating_sub(LOOK_BACK));
-            let most = MISSING_MAX - LOOK_BACK as usize;
+            // missing before, or right behind these, or among the newest.
+            first.end = first.end.min(first.start + LOOK_BACK);
+            last.start = first.end.max(seq.saturating_sub(LOOK_BACK));
+            let most = MISSING_MAX - 2 * LOOK_BACK as usize;
             if let Some(oldest) = self.missing.keys().rev().nth(most).copied() {
                 self.missing.retain(|seq, missing| missing.is_ours || *seq > oldest);
             }
@@ -240,7 +241,8 @@ impl LogReader {
         }
         let gap = Missing { since: Instant::now(), is_ours: false };
         let publisher = &self.publisher;
-        self.missing.extend(skipped.filter(|seq| !publisher.take_published(*seq)).map(|seq| (seq, gap)));
+        self.missing
+            .extend(first.chain(last).filter(|seq| !publisher.take_published(*seq)).map(|seq| (seq, gap)));
     }
 
     /// For when it is not known what they changed, and everything is published.

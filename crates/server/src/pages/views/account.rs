@@ -75,7 +75,7 @@ impl Account<'_> {
                 }
                 @if !self.consents.is_empty() {
                     h2 { "What you have allowed" }
-                    p.lead { "Applications that asked to use your account. Who loses access asks you again." }
+                    p.lead { "Applications that asked to use your account. Who loses access may ask you again." }
                     form.stack method="post" action=(self.withdraw_action) {
                         (hidden_fields(self.csrf, &[]))
                         ul.rows {

@@ -77,7 +77,7 @@ async fn a_user_sees_what_they_have_allowed_and_withdraws_it() {
     let late = redeem(&server, &spa, CALLBACK, &unused).await;
     assert_eq!(late.error(), (400, "invalid_grant".to_owned()), "and what it did not have yet: {late:?}");
     let page = ada.get("/o/acme/account").await;
-    assert!(page.body.contains("It asks you the next time.") && !page.body.contains(&spa), "{}", page.body);
+    assert!(page.body.contains("It may ask you again.") && !page.body.contains(&spa), "{}", page.body);
     let silent = Ask::of(&server, "spa").with("prompt", "none");
     assert_eq!(refusal(&ada.get(&silent.path()).await), "consent_required");
     let trail = admin.read("/api/organizations/acme/audit?action=consent.withdrawn").await;
