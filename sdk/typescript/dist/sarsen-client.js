@@ -1085,7 +1085,9 @@ class Feed {
             return;
         entry.isAskedAgain = version !== undefined && entry.asked === version;
         entry.asked = version;
-        entry.notBefore = version;
+        // Another tab may have asked for a newer one meanwhile.
+        if (!covers(entry.notBefore, version))
+            entry.notBefore = version;
         if (!entry.isParked)
             this.#subscribe(entry);
     }
@@ -1136,19 +1138,18 @@ class Feed {
                 continue;
             }
             entry.state = state;
-            entry.notBefore = undefined;
-            if (event === 'error')
-                this.#retry(entry, frame);
-            else
+            const isPassing = event === 'error' && new ProblemError(frame.problem ?? {}).isPassing;
+            // What is asked for again after a problem must not be older either.
+            if (!isPassing)
+                entry.notBefore = undefined;
+            if (isPassing)
+                this.#subscribeAfter([entry], pause(entry.attempts + 2));
+            else if (event !== 'error')
                 entry.attempts = 0;
             this.#sink.state(entry.wanted.id, state);
         }
     }
     /** Asks again after a problem that passes, such as a limit. */
-    #retry(entry, frame) {
-        if (new ProblemError(frame.problem ?? {}).isPassing)
-            this.#subscribeAfter([entry], pause(entry.attempts + 2));
-    }
     #subscribeAfter(entries, ms) {
         for (const entry of entries) {
             entry.attempts += 1;
@@ -1366,7 +1367,8 @@ class Topic {
             this.#isDue = true;
         }
         this.newest = isEqual ? { ...state, value: this.newest.value } : state;
-        this.notBefore = undefined;
+        if (!errorOf(state)?.isPassing)
+            this.notBefore = undefined;
         this.#frames += 1;
         if (!this.#isHolding())
             this.#settle();
@@ -1811,9 +1813,10 @@ class SharedSource {
     }
     #deliver(id, state) {
         const held = this.#wanted.get(id);
-        if (!held)
+        // The leader may have sent a state before it read what this tab asks for.
+        if (!held || !replaces(state.version, held.notBefore))
             return;
-        Object.assign(held, { state, notBefore: undefined });
+        Object.assign(held, { state, notBefore: errorOf(state)?.isPassing ? held.notBefore : undefined });
         this.#sink.state(id, state);
     }
     #add(tab, wanted, held, notBefore) {
@@ -2009,7 +2012,11 @@ class Client {
     /** Sends a call when those of its queue that were made before have ended, however they did. */
     async #inTurn(queue, signal, send) {
         // Whoever is signed in when its turn comes: it is of the caller of now. A source that fails tells so then.
-        const whose = this.#http.tokens.caller().catch(() => undefined);
+        const tokens = this.#http.tokens;
+        const { caller, signedInAt } = tokens.known;
+        const isVoid = () => signedInAt !== tokens.known.signedInAt;
+        const asked = () => tokens.caller().then((of) => (isVoid() ? undefined : of), () => undefined);
+        const whose = caller === undefined ? asked() : Promise.resolve(caller);
         const before = this.#queues.get(queue) ?? Promise.resolve();
         let end = () => { };
         const own = new Promise((resolve) => (end = resolve));
@@ -2020,7 +2027,11 @@ class Client {
         const abort = aborted(signal);
         try {
             await Promise.race([before, abort.happens]);
-            return await send(await whose);
+            const of = await whose;
+            // Nobody knew whose it is before somebody signed in.
+            if (of === undefined && isVoid())
+                throw callerChanged();
+            return await send(of);
         }
         finally {
             abort.stop();

@@ -4,7 +4,7 @@ import { pause, sleep } from './backoff.js';
 import { TIMING, type Status, type Timing, watchedBy } from './connection.js';
 import { Feed, type Source } from './feed.js';
 import { Http, type Request, TokenError } from './http.js';
-import { ConnectionError, ProblemError, tokenFailed } from './problem.js';
+import { callerChanged, ConnectionError, ProblemError, tokenFailed } from './problem.js';
 import { type AppliedLayer, type Info, Subscriptions } from './subscriptions.js';
 import { canShare, SharedSource } from './tabs.js';
 import { Watchdog } from './timers.js';
@@ -229,7 +229,11 @@ export class Client<A extends ApiShape = AnyApi> {
     send: (caller?: string) => Promise<V>,
   ): Promise<V> {
     // Whoever is signed in when its turn comes: it is of the caller of now. A source that fails tells so then.
-    const whose = this.#http.tokens.caller().catch(() => undefined);
+    const tokens = this.#http.tokens;
+    const { caller, signedInAt } = tokens.known;
+    const isVoid = () => signedInAt !== tokens.known.signedInAt;
+    const asked = () => tokens.caller().then((of) => (isVoid() ? undefined : of), () => undefined);
+    const whose = caller === undefined ? asked() : Promise.resolve(caller);
     const before = this.#queues.get(queue) ?? Promise.resolve();
     let end = () => {};
     const own = new Promise<void>((resolve) => (end = resolve));
@@ -240,7 +244,10 @@ export class Client<A extends ApiShape = AnyApi> {
     const abort = aborted(signal);
     try {
       await Promise.race([before, abort.happens]);
-      return await send(await whose);
+      const of = await whose;
+      // Nobody knew whose it is before somebody signed in.
+      if (of === undefined && isVoid()) throw callerChanged();
+      return await send(of);
     } finally {
       abort.stop();
       end();

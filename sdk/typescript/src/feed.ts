@@ -100,7 +100,8 @@ export class Feed implements Source, Subscriber {
     if (!entry) return;
     entry.isAskedAgain = version !== undefined && entry.asked === version;
     entry.asked = version;
-    entry.notBefore = version;
+    // Another tab may have asked for a newer one meanwhile.
+    if (!covers(entry.notBefore, version)) entry.notBefore = version;
     if (!entry.isParked) this.#subscribe(entry);
   }
 
@@ -152,18 +153,16 @@ export class Feed implements Source, Subscriber {
         continue;
       }
       entry.state = state;
-      entry.notBefore = undefined;
-      if (event === 'error') this.#retry(entry, frame);
-      else entry.attempts = 0;
+      const isPassing = event === 'error' && new ProblemError(frame.problem ?? {}).isPassing;
+      // What is asked for again after a problem must not be older either.
+      if (!isPassing) entry.notBefore = undefined;
+      if (isPassing) this.#subscribeAfter([entry], pause(entry.attempts + 2));
+      else if (event !== 'error') entry.attempts = 0;
       this.#sink.state(entry.wanted.id, state);
     }
   }
 
   /** Asks again after a problem that passes, such as a limit. */
-  #retry(entry: Entry, frame: Frame): void {
-    if (new ProblemError(frame.problem ?? {}).isPassing) this.#subscribeAfter([entry], pause(entry.attempts + 2));
-  }
-
   #subscribeAfter(entries: Entry[], ms: number): void {
     for (const entry of entries) {
       entry.attempts += 1;

@@ -228,7 +228,7 @@ class Topic {
       this.#isDue = true;
     }
     this.newest = isEqual ? { ...state, value: this.newest.value } : state;
-    this.notBefore = undefined;
+    if (!errorOf(state)?.isPassing) this.notBefore = undefined;
     this.#frames += 1;
     if (!this.#isHolding()) this.#settle();
   }

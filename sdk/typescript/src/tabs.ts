@@ -8,7 +8,8 @@ import type { Status, Timing } from './connection.js';
 import { Feed, type Sink, type Source } from './feed.js';
 import type { Http } from './http.js';
 import { ProblemError, type ProblemDocument } from './problem.js';
-import type { State, Wanted } from './state.js';
+import { errorOf, type State, type Wanted } from './state.js';
+import { replaces } from './version.js';
 
 /** Messages of followers name the tab, messages of the leader do not. */
 type Message =
@@ -296,8 +297,9 @@ export class SharedSource implements Source {
 
   #deliver(id: string, state: State): void {
     const held = this.#wanted.get(id);
-    if (!held) return;
-    Object.assign(held, { state, notBefore: undefined });
+    // The leader may have sent a state before it read what this tab asks for.
+    if (!held || !replaces(state.version, held.notBefore)) return;
+    Object.assign(held, { state, notBefore: errorOf(state)?.isPassing ? held.notBefore : undefined });
     this.#sink.state(id, state);
   }
 

@@ -85,6 +85,23 @@ test('a call that waits in its queue is not sent as the next user', async (t) =>
   assert.equal(waiting.length, 1);
 });
 
+test('a call of a queue is not sent as a user who signs in before it is known whose it is', async (t) => {
+  const server = await startServer(t);
+  server.rpc.set = answers('title', 1);
+  for (const early of [(asked) => asked(jwt({ sub: 'ada' })), (_, failed) => failed(new Error('offline'))]) {
+    const asks = [];
+    let token = () => new Promise((...ends) => asks.push(ends));
+    const client = newClient(t, server, { token: () => token() });
+    const call = client.call('set', { to: 1 }, { queue: 'title' });
+    await server.until(() => asks.length === 1);
+    token = () => jwt({ sub: 'eve' });
+    await client.signedIn();
+    early(...asks[0]);
+    await assert.rejects(call, { code: 'caller_changed' });
+  }
+  assert.equal(server.requests.length, 0);
+});
+
 test('an answer that is cut or is not JSON is no answer, and is asked for again with a key', async (t) => {
   const server = await startServer(t);
   const cut = (_request, response) => {
