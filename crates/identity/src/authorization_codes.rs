@@ -201,7 +201,8 @@ pub fn redeem(
     if stored.consent_required {
         // A consent is withdrawn before, or with the grant. The user's lock comes before that of a session.
         tx.lock(&users::LOCK, (&stored.user).into())?;
-        if !consents::stands(tx.snapshot(), &stored.user, &stored.client)? {
+        let scope = Scope::parse(&stored.scope);
+        if !consents::has_consented(tx.snapshot(), &stored.user, &stored.client, &scope)? {
             return Err(Error::InvalidGrant);
         }
     }

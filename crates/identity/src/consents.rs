@@ -86,11 +86,6 @@ pub(crate) fn delete_of_user(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
     Ok(())
 }
 
-/// Whether the user has a consent for the client, to any scope.
-pub(crate) fn stands(snapshot: &mut Snapshot<'_>, user: &UserId, client: &ClientId) -> Result<bool> {
-    Ok(snapshot.one(&GET, args![user, client], |row| row.get::<String>(0))?.is_some())
-}
-
 /// Whether the user consented to at least this scope for the client.
 pub fn has_consented(
     snapshot: &mut Snapshot<'_>,

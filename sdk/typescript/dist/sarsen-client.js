@@ -888,7 +888,7 @@ function isAboutSubscriptions(error) {
 }
 /** The subscription with a digest that no result has, so that the server sends the whole value at once. */
 function anew(subscription) {
-    const have = subscription.have?.replace(/\/.*/, '/-');
+    const have = subscription.have?.replace(/\/[^-].*/, '/+');
     return have === undefined ? subscription : { ...subscription, have };
 }
 async function* events(response, onBytes) {
@@ -961,9 +961,12 @@ function problemOf(frame) {
 function errorOf(state) {
     return state.problem && new ProblemError(state.problem.document, state.problem.status);
 }
-/** What the client says that it holds; `-` is a digest that no result has, so that the server sends the whole value. */
+/**
+ * What the client says that it holds. Two digests are of no result, so that the server sends the whole value: `+` if a
+ * value is shown, and `-` if there is none, so that the listener learns of a run that keeps failing.
+ */
 function have(state, version = state.version) {
-    return version === undefined ? undefined : `${version}/${state.digest ?? '-'}`;
+    return version === undefined ? undefined : `${version}/${state.digest ?? (state.hasValue ? '+' : '-')}`;
 }
 /** Canonical JSON: members sorted, `undefined` left out. */
 function canonical(value) {
@@ -1118,7 +1121,8 @@ class Feed {
             // A stream says `same` for an equal result, also of a state that may lack the newest commits (PostgreSQL). Who asks
             // for the same version again needs a newer run.
             const isAnew = notBefore !== undefined && (isPoll || isAskedAgain);
-            const held = have(isAnew ? { ...state, digest: undefined } : state, notBefore ?? state.version);
+            const version = covers(state.settled ?? state.version, notBefore) ? state.version : (notBefore ?? state.version);
+            const held = have(isAnew ? { ...state, digest: undefined } : state, version);
             return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: takesRows };
         });
     }
@@ -1127,7 +1131,9 @@ class Feed {
             const entry = this.#byKey.get(key);
             if (!entry)
                 continue;
-            const state = after(entry.state, event, version, frame);
+            // A refusal has no version. It is no older state for a tab that waits for a newer one.
+            const isOfAsked = event === 'error' && version === undefined && !covers(entry.state.version, entry.notBefore);
+            const state = after(entry.state, event, isOfAsked ? entry.notBefore : version, frame);
             if (state === undefined) {
                 // Row changes that do not fit what is held: the next answer must be the whole value.
                 // If the base was right, the client does not have the server's row keys, and later changes would not fit either.
@@ -2015,8 +2021,7 @@ class Client {
         const tokens = this.#http.tokens;
         const { caller, signedInAt } = tokens.known;
         const isVoid = () => signedInAt !== tokens.known.signedInAt;
-        const asked = () => tokens.caller().then((of) => (isVoid() ? undefined : of), () => undefined);
-        const whose = caller === undefined ? asked() : Promise.resolve(caller);
+        const whose = tokens.caller().then((of) => (isVoid() ? caller : of), () => (isVoid() ? caller : undefined));
         const before = this.#queues.get(queue) ?? Promise.resolve();
         let end = () => { };
         const own = new Promise((resolve) => (end = resolve));

@@ -232,8 +232,7 @@ export class Client<A extends ApiShape = AnyApi> {
     const tokens = this.#http.tokens;
     const { caller, signedInAt } = tokens.known;
     const isVoid = () => signedInAt !== tokens.known.signedInAt;
-    const asked = () => tokens.caller().then((of) => (isVoid() ? undefined : of), () => undefined);
-    const whose = caller === undefined ? asked() : Promise.resolve(caller);
+    const whose = tokens.caller().then((of) => (isVoid() ? caller : of), () => (isVoid() ? caller : undefined));
     const before = this.#queues.get(queue) ?? Promise.resolve();
     let end = () => {};
     const own = new Promise<void>((resolve) => (end = resolve));

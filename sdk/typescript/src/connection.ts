@@ -437,7 +437,7 @@ function isAboutSubscriptions(error: unknown): error is ProblemError {
 
 /** The subscription with a digest that no result has, so that the server sends the whole value at once. */
 function anew(subscription: Subscription): Subscription {
-  const have = subscription.have?.replace(/\/.*/, '/-');
+  const have = subscription.have?.replace(/\/[^-].*/, '/+');
   return have === undefined ? subscription : { ...subscription, have };
 }
 

@@ -134,7 +134,8 @@ export class Feed implements Source, Subscriber {
       // A stream says `same` for an equal result, also of a state that may lack the newest commits (PostgreSQL). Who asks
       // for the same version again needs a newer run.
       const isAnew = notBefore !== undefined && (isPoll || isAskedAgain);
-      const held = have(isAnew ? { ...state, digest: undefined } : state, notBefore ?? state.version);
+      const version = covers(state.settled ?? state.version, notBefore) ? state.version : (notBefore ?? state.version);
+      const held = have(isAnew ? { ...state, digest: undefined } : state, version);
       return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: takesRows };
     });
   }
@@ -143,7 +144,9 @@ export class Feed implements Source, Subscriber {
     for (const key of frame.keys) {
       const entry = this.#byKey.get(key);
       if (!entry) continue;
-      const state = after(entry.state, event, version, frame);
+      // A refusal has no version. It is no older state for a tab that waits for a newer one.
+      const isOfAsked = event === 'error' && version === undefined && !covers(entry.state.version, entry.notBefore);
+      const state = after(entry.state, event, isOfAsked ? entry.notBefore : version, frame);
       if (state === undefined) {
         // Row changes that do not fit what is held: the next answer must be the whole value.
         // If the base was right, the client does not have the server's row keys, and later changes would not fit either.

@@ -73,9 +73,12 @@ export function errorOf(state: State): ProblemError | undefined {
   return state.problem && new ProblemError(state.problem.document, state.problem.status);
 }
 
-/** What the client says that it holds; `-` is a digest that no result has, so that the server sends the whole value. */
+/**
+ * What the client says that it holds. Two digests are of no result, so that the server sends the whole value: `+` if a
+ * value is shown, and `-` if there is none, so that the listener learns of a run that keeps failing.
+ */
 export function have(state: State, version = state.version): string | undefined {
-  return version === undefined ? undefined : `${version}/${state.digest ?? '-'}`;
+  return version === undefined ? undefined : `${version}/${state.digest ?? (state.hasValue ? '+' : '-')}`;
 }
 
 /** Canonical JSON: members sorted, `undefined` left out. */

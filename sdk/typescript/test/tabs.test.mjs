@@ -384,3 +384,21 @@ test('a tab that has written something is not shown what another tab holds from 
   assert.equal(await rooms.next(), 'with the new one');
   assert.equal(await leader.next(), 'with the new one');
 });
+
+test('a tab that waits for a newer state learns that it may not have it', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const leader = watch(newClient(t, server), 'rooms', {});
+  assert.equal(await leader.next(), 'first of rooms');
+  server.rpc.leave = answers({}, 12);
+  const second = newClient(t, server);
+  await second.call('leave', {});
+  const [stream] = server.streams;
+  stream.onChange = () => {};
+  const rooms = watch(second, 'rooms', {});
+  await server.until(() => stream.changes.length > 0);
+  // A refusal is of no version.
+  stream.send('error', undefined, 'rooms', { problem: { status: 403, code: 'forbidden' } });
+  for (const listener of [rooms, leader]) assert.equal((await listener.next()).code, 'forbidden');
+});

@@ -141,7 +141,21 @@ pub fn deliver(
         Due::Service => bytes_max / SERVICES_PER_PAGE,
         _ => USER_SIZE,
     };
+    // The cursor behind the entry before.
+    let mut behind = None;
     for (place, entry) in planned.entries.into_iter().enumerate() {
+        let owes_more = || {
+            let is_left = |due: &(usize, Due)| due.1.is_state() && planned.last.get(due) != Some(&place);
+            entry.due.iter().any(|due| is_left(due) && !left_out.contains_key(due))
+        };
+        if size + owed >= bytes_max
+            && owes_more()
+            && let Some(behind) = behind.take()
+        {
+            page.delivered.extend(still_due(snapshot, left_out, &behind, services, now)?);
+            (page.end, page.is_full) = (behind, true);
+            break;
+        }
         page.numbers.push(entry.number);
         for of_service in entry.due.chunk_by(|one, next| one.0 == next.0) {
             let Some((to, at)) = of_service.first().and_then(|(to, _)| Some((*to, services.get(*to)?)))
@@ -169,12 +183,13 @@ pub fn deliver(
                 page.delivered.push(delivered);
             }
         }
-        if page.numbers.len() < found && (size + owed >= bytes_max || place + 1 == count) {
+        if page.numbers.len() < found && (size >= bytes_max || place + 1 == count) {
             // The later entry is not in the page any more.
             page.delivered.extend(still_due(snapshot, left_out, &entry.behind, services, now)?);
             (page.end, page.is_full) = (entry.behind, true);
             break;
         }
+        behind = Some(entry.behind);
     }
     Ok(Some(page))
 }

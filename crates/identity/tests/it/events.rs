@@ -225,15 +225,24 @@ async fn a_page_that_is_cut_has_the_states_of_all_its_entries() {
     assert_eq!(users(&whole), [of_grace.clone(), of_ada.clone()], "once each");
     assert_eq!(whole.delivered[1].merged, whole.numbers[..2]);
     // Cut behind the third entry: what the first two have changed must not wait for the fourth.
-    let cut = deliver_bytes(&test, &from, 10, vec![acme.listening()], 1500).await;
-    assert_eq!((users(&cut), cut.is_full), (vec![of_grace, of_ada.clone()], true));
+    let cut = deliver_bytes(&test, &from, 10, vec![acme.listening()], 1).await;
+    assert_eq!((users(&cut), cut.is_full), (vec![of_grace.clone(), of_ada.clone()], true));
     let last = &cut.delivered[1];
     assert_eq!((last.number, &*last.merged), (cut.numbers[1], &cut.numbers[..1]));
     let rest = deliver_bytes(&test, &cut.end, 10, vec![acme.listening()], 1).await;
     assert_eq!((users(&rest), rest.delivered[0].merged.len()), (vec![of_ada.clone()], 0));
     // States that are left to later entries count, because all of them may be told at the end.
-    let early = deliver_bytes(&test, &from, 10, vec![acme.listening()], 1000).await;
-    assert_eq!((users(&early), early.numbers.len(), early.is_full), (vec![of_ada], 1, true));
+    let eve = Tenant { user: test.user(&acme.organization, "eve@example.test").await, ..acme.clone() };
+    eve.sign_in(&test).await;
+    let from = begin(&test).await;
+    let of_eve = (eve.user.id.clone(), true);
+    for (tenant, name) in [&acme, &acme, &grace, &eve, &acme, &grace, &eve].into_iter().zip(0..) {
+        rename(&test, &tenant.user, format!("Name {name}")).await;
+    }
+    let early = deliver_bytes(&test, &from, 10, vec![acme.listening()], 2000).await;
+    assert_eq!((users(&early), early.numbers.len(), early.is_full), (vec![of_ada, of_grace], 3, true));
+    let rest = deliver_bytes(&test, &early.end, 10, vec![acme.listening()], 10_000).await;
+    assert_eq!((users(&rest).len(), users(&rest).contains(&of_eve), rest.is_full), (3, true, false));
 }
 
 #[tokio::test]

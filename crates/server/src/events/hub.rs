@@ -15,7 +15,7 @@ use bytes::Bytes;
 use identity::events::{self, Delivered, EVENTS, Event, Listening, Page};
 use identity::ids::{ApiKeyId, OrganizationId, ServiceId};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -311,18 +311,21 @@ impl Hub {
 /// The organization that most of a page is for, if it is what the page is long of. A page may also be full of entries that
 /// nobody here reads.
 fn greedy<'s>(page: &Page, services: &'s [Listening]) -> Option<&'s OrganizationId> {
-    let mut shares: HashMap<&OrganizationId, (usize, usize)> = HashMap::new();
+    let mut shares: HashMap<&OrganizationId, (usize, HashSet<i64>)> = HashMap::new();
     for delivered in &page.delivered {
         if let Some(at) = services.get(delivered.to) {
             let (size, entries) = shares.entry(&at.organization).or_default();
             *size += delivered.size();
-            *entries += 1 + delivered.merged.len();
+            // One entry may concern many services.
+            entries.extend(delivered.merged.iter().chain([&delivered.number]));
         }
     }
     let all: usize = shares.values().map(|(size, _)| size).sum();
-    let is_long = |size, entries| size * 8 >= HUB_BYTES || entries * 4 >= page.numbers.len();
+    let is_long = |size: usize, entries: &HashSet<i64>| {
+        size * 8 >= HUB_BYTES || entries.len() * 4 >= page.numbers.len()
+    };
     let mut shares = shares.into_iter();
-    let greedy = shares.find(|(_, (size, entries))| size * 2 > all && is_long(*size, *entries));
+    let greedy = shares.find(|(_, (size, entries))| size * 2 > all && is_long(*size, entries));
     greedy.map(|(organization, _)| organization)
 }
 

@@ -39,7 +39,10 @@ export declare function after(state: State, event: string, version: string | und
 /** Whether row changes are changes of what is held. */
 export declare function isBase(state: State, frame: Frame): boolean;
 export declare function errorOf(state: State): ProblemError | undefined;
-/** What the client says that it holds; `-` is a digest that no result has, so that the server sends the whole value. */
+/**
+ * What the client says that it holds. Two digests are of no result, so that the server sends the whole value: `+` if a
+ * value is shown, and `-` if there is none, so that the listener learns of a run that keeps failing.
+ */
 export declare function have(state: State, version?: string | undefined): string | undefined;
 /** Canonical JSON: members sorted, `undefined` left out. */
 export declare function canonical(value: unknown): string;

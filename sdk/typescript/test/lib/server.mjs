@@ -123,7 +123,8 @@ class Stream {
 
   send(event, id, query, data, key = this.keyOf(query)) {
     const keys = { keys: [key] };
-    this.write(`event: ${event}\nid: ${id}\ndata: ${JSON.stringify({ ...keys, version: id, ...data })}\n\n`);
+    const idLine = id === undefined ? '' : `id: ${id}\n`;
+    this.write(`event: ${event}\n${idLine}data: ${JSON.stringify({ ...keys, version: id, ...data })}\n\n`);
   }
 
   value(query, number, value, epoch, key) {
