@@ -389,7 +389,14 @@ impl Context {
     }
 
     async fn authenticated(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let Some(header) = headers.get(AUTHORIZATION) else { return Ok(Caller::anonymous()) };
+        let mut sent = headers.get_all(AUTHORIZATION).iter();
+        let Some(header) = sent.next() else { return Ok(Caller::anonymous()) };
+        if sent.next().is_some() {
+            return Err(Problem::invalid(
+                "authorization",
+                "There is more than one Authorization header. Send one.",
+            ));
+        }
         let Some(authenticator) = &self.0.registry.authenticator else {
             UNREAD_TOKEN.call_once(|| {
                 tracing::warn!("a request has a token, but the app reads none; add `App::authenticate`");

@@ -176,14 +176,23 @@ pub fn refuse_other_sites(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem>
 
 /// 403 for a request that a browser says to come from the page of another site. Other ports of the same host pass, such as a
 /// development server, and so do pages of this machine that ask this machine: `localhost` and `127.0.0.1` are two sites.
-/// Browsers say so to https and to this machine only.
+/// Browsers say so to https and to this machine; to others they say where the page is from, if its script may read the answer.
 pub(crate) fn refuse_sites_elsewhere(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-    let is_of_this_machine = || {
+    let from = || {
         let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()?.parse::<Uri>().ok());
-        let origin = origin.as_ref().and_then(Uri::host);
-        origin.is_some_and(is_loopback) && is_for_loopback(uri, headers)
+        origin.and_then(|origin| origin.host().map(str::to_ascii_lowercase))
     };
-    let is_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    let is_of_this_machine =
+        || from().is_some_and(|host| is_loopback(&host)) && is_for_loopback(uri, headers);
+    let is_elsewhere = match headers.get("sec-fetch-site") {
+        Some(site) => site == "cross-site",
+        None if !headers.contains_key(ORIGIN) => false,
+        None => {
+            let own = Uri::try_from(url_of(uri, headers)).ok();
+            let own = own.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase);
+            from().is_none_or(|from| own != Some(from))
+        }
+    };
     match is_elsewhere && !is_of_this_machine() {
         true => Err(Problem::forbidden(
             "A page of another site sent this request without a token, to an address that only says where this server is. If pages of \

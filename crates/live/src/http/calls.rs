@@ -53,7 +53,10 @@ pub(super) async fn call(
                 let (args, version) = (json(&body)?, version_of(&headers)?);
                 read(&context, query, &caller, address, args, version).await
             }
-            (None, Some(mutation)) => write(&context, mutation, &caller, address, &headers, &body).await,
+            (None, Some(mutation)) => {
+                version_of(&headers)?;
+                write(&context, mutation, &caller, address, &headers, &body).await
+            }
             (None, None) => Err(Problem::internal()),
         };
         match answer {
@@ -107,6 +110,10 @@ async fn read(
         (bound.run)(snapshot)
     };
     let answer = context.store().query(read, run).await?;
+    // One process has the database, and has made all of its versions: this one is from elsewhere.
+    if !context.store().is_shared() && version.is_some_and(|version| answer.version < version) {
+        return Err(super::invalid_version());
+    }
     let text = answered(&answer.value.text, answer.version, answer.settled);
     let body = context.0.unread.hold(context, text, || Counted::of(&caller.now, address), true)?;
     Ok(response(body, answer.version))

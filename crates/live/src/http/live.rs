@@ -47,7 +47,7 @@ pub(super) async fn open(
     let caller = context.caller_with_token(&headers).await?;
     let opening: Opening = json(&body)?;
     admit_calls(&context, &caller.now, address.0, opening.subscriptions.len())?;
-    let body = context.0.streams.open(&context, caller, address.0, opening.subscriptions)?;
+    let body = context.0.streams.open(&context, caller, address.0, opening.subscriptions, false)?;
     Ok(stream(Body::new(body)))
 }
 
@@ -79,9 +79,9 @@ pub(super) async fn open_with_ticket(
         admitted => admitted?,
     }
     let caller = Standing { authenticated, now };
-    let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
+    let body = context.0.streams.open(&context, caller, address.0, query.wanted, true)?;
     let opened = Arc::downgrade(&body.stream);
-    tickets.opened(&ticket, query.subscriptions, opened, context.now());
+    tickets.opened(&ticket, query.subscriptions, opened, context.now())?;
     Ok(stream(Body::new(body)))
 }
 

@@ -109,11 +109,12 @@ fn wrong_method() -> Problem {
 fn version_of(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
     let Some(value) = headers.get("sarsen-version") else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| text.parse().ok());
-    let wrong = || {
-        let detail = "`Sarsen-Version` has an invalid value. Send the value of an earlier response unchanged, or omit the header.";
-        Problem::new(StatusCode::BAD_REQUEST, "invalid_version", detail)
-    };
-    version.ok_or_else(wrong).map(Some)
+    version.ok_or_else(invalid_version).map(Some)
+}
+
+fn invalid_version() -> Problem {
+    let detail = "`Sarsen-Version` has an invalid value. Send the value of an earlier response unchanged, or omit the header.";
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_version", detail)
 }
 
 /// A JSON object from a body; no body is an object without members.

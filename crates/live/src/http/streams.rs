@@ -5,7 +5,7 @@ use super::tickets::Tickets;
 use crate::account::Account;
 use crate::app::{Context, Limits, random, sha256};
 use crate::frame;
-use crate::stream::{Standing, Stream, StreamBody, Wanted};
+use crate::stream::{Name, Standing, Stream, StreamBody, Wanted};
 use crate::{Caller, Problem};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -49,19 +49,21 @@ struct Owned {
 }
 
 impl Streams {
-    /// Opens a stream with its first event, and returns its body.
+    /// Opens a stream with its first event, and returns its body. One that a ticket has opened is changed with a token only.
     pub(crate) fn open(
         &self,
         context: &Context,
         caller: Standing,
         address: IpAddr,
         wanted: Vec<Wanted>,
+        is_of_ticket: bool,
     ) -> Result<StreamBody, Problem> {
         let limits = &context.0.limits;
         check(&wanted, 0, limits)?;
         let (account, left) = self.admit(context, &caller.now, address, wanted.len())?;
         let (name, secret) = (URL_SAFE_NO_PAD.encode(&random()[..12]), URL_SAFE_NO_PAD.encode(random()));
-        let stream = self.stream(context, caller, sha256(secret.as_bytes()), account);
+        let needs_token = is_of_ticket && caller.now != Caller::anonymous();
+        let stream = self.stream(context, caller, sha256(secret.as_bytes()), needs_token, account);
         stream.notice(frame::hello(&name, &secret));
         let is_stopping = {
             let mut open = self.open.lock();
@@ -181,7 +183,7 @@ impl Streams {
     ) -> Result<StreamBody, Problem> {
         check(&wanted, 0, &context.0.limits)?;
         let (account, left) = self.admit(context, &caller.now, address, wanted.len())?;
-        let body = StreamBody::new(self.stream(context, caller, [0; 32], account), left);
+        let body = StreamBody::new(self.stream(context, caller, [0; 32], false, account), left);
         body.stream.watch_standing();
         body.stream.subscribe_all(wanted);
         Ok(body)
@@ -195,7 +197,7 @@ impl Streams {
         wanted: Wanted,
     ) -> StreamBody {
         let caller = Standing { authenticated: caller.clone(), now: caller };
-        let body = StreamBody::new(self.stream(context, caller, [0; 32], Arc::default()), || ());
+        let body = StreamBody::new(self.stream(context, caller, [0; 32], false, Arc::default()), || ());
         body.stream.subscribe(wanted);
         body
     }
@@ -205,11 +207,13 @@ impl Streams {
         context: &Context,
         caller: Standing,
         secret: [u8; 32],
+        needs_token: bool,
         account: Arc<Account>,
     ) -> Arc<Stream> {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
         let parts = &context.0;
-        Stream::new(id, secret, caller, parts.engine.clone(), parts.registry.clone(), account)
+        let name = Name { id, secret, needs_token };
+        Stream::new(name, caller, parts.engine.clone(), parts.registry.clone(), account)
     }
 
     /// Changes a running stream.
@@ -236,6 +240,10 @@ impl Streams {
         let has_token = *caller != Caller::anonymous();
         if is_secret.is_err() || (has_token && owner != caller.subject) {
             return Err(Problem::forbidden("The stream belongs to another client."));
+        }
+        if stream.needs_token && !has_token {
+            // Whoever has the ticket's URL has this secret too, and may read what the URL says.
+            return Err(Problem::unauthenticated());
         }
         if remove.len() > limits.subscriptions_max {
             let detail = format!("`remove` may have {} keys.", limits.subscriptions_max);

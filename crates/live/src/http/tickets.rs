@@ -155,14 +155,13 @@ impl Tickets {
 
     /// The caller of a ticket, who wants a stream with these subscriptions.
     pub(super) fn caller(&self, text: &str, wanted: &[u8; 32], now: Time) -> Result<Caller, Problem> {
-        let invalid = |detail| Err(Problem::new(StatusCode::UNAUTHORIZED, "invalid_ticket", detail));
         let open = self.0.lock();
         let ticket = open.tickets.get(&sha256(text.as_bytes())).filter(|ticket| ticket.until > now);
         match ticket {
-            None => invalid("The ticket is not valid any more. Get a new one with POST /live/ticket."),
-            Some(Ticket { opened: Some(opened), .. }) if opened.subscriptions != *wanted => invalid(
-                "The ticket is for a stream with other subscriptions. Get a new one with POST /live/ticket.",
-            ),
+            None => Err(invalid("The ticket is not valid any more. Get a new one with POST /live/ticket.")),
+            Some(Ticket { opened: Some(opened), .. }) if opened.subscriptions != *wanted => {
+                Err(of_another_stream())
+            }
             Some(ticket) => Ok(ticket.caller.clone()),
         }
     }
@@ -173,11 +172,21 @@ impl Tickets {
         open.tickets.get(&sha256(text.as_bytes())).is_some_and(|ticket| ticket.opened.is_none())
     }
 
-    /// A ticket has opened this stream, and may reopen it from now on. It has one stream at a time.
-    pub(super) fn opened(&self, text: &str, subscriptions: [u8; 32], stream: Weak<dyn Replaced>, now: Time) {
+    /// A ticket has opened this stream, and may reopen it from now on. It has one stream at a time. Fails if it has opened
+    /// another one meanwhile.
+    pub(super) fn opened(
+        &self,
+        text: &str,
+        subscriptions: [u8; 32],
+        stream: Weak<dyn Replaced>,
+        now: Time,
+    ) -> Result<(), Problem> {
         let mut open = self.0.lock();
         let id = sha256(text.as_bytes());
-        let Some(ticket) = open.tickets.get_mut(&id) else { return };
+        let Some(ticket) = open.tickets.get_mut(&id) else { return Ok(()) };
+        if ticket.opened.as_ref().is_some_and(|opened| opened.subscriptions != subscriptions) {
+            return Err(of_another_stream());
+        }
         let before = ticket.opened.replace(Opened { subscriptions, stream });
         if before.is_none() {
             ticket.until = ticket.caller.expires.unwrap_or(now + REOPEN);
@@ -187,6 +196,7 @@ impl Tickets {
         if let Some(before) = before.and_then(|opened| opened.stream.upgrade()) {
             before.end();
         }
+        Ok(())
     }
 
     pub(super) fn sweep(&self, now: Time) {
@@ -203,6 +213,14 @@ impl Tickets {
         });
         used.retain(|id| tickets.contains_key(id));
     }
+}
+
+fn invalid(detail: &str) -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "invalid_ticket", detail)
+}
+
+fn of_another_stream() -> Problem {
+    invalid("The ticket is for a stream with other subscriptions. Get a new one with POST /live/ticket.")
 }
 
 /// After `life`, and never after the caller's token.
@@ -251,7 +269,7 @@ mod tests {
         tickets.caller(text, &WANTED, now)?;
         let stream = Arc::new(Connected(AtomicBool::new(true)));
         let weak: Weak<Connected> = Arc::downgrade(&stream);
-        tickets.opened(text, WANTED, weak, now);
+        tickets.opened(text, WANTED, weak, now)?;
         Ok(stream)
     }
 
@@ -290,6 +308,11 @@ mod tests {
         tickets.caller(&text, &[2; 32], at(3)).expect_err("it has opened another one");
         let second = open(&tickets, &text, at(4)).expect("the browser comes back");
         assert_eq!([&first, &second].map(|stream| stream.0.load(Relaxed)), [false, true]);
+        // Both may have asked for it before either has opened one.
+        let late = Arc::new(Connected(AtomicBool::new(true)));
+        let weak: Weak<Connected> = Arc::downgrade(&late);
+        tickets.opened(&text, [2; 32], weak, at(5)).expect_err("it is for the other one");
+        assert!(second.0.load(Relaxed));
     }
 
     #[test]

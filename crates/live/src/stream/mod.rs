@@ -65,11 +65,20 @@ impl Notice {
     }
 }
 
-/// See the module.
+/// How a stream is found, and what its client needs to change it.
+pub(crate) struct Name {
+    pub(crate) id: u64,
+    /// A hash of the secret that the client needs.
+    pub(crate) secret: [u8; 32],
+    /// The client needs its token too.
+    pub(crate) needs_token: bool,
+}
+
+/// See the module. It has the fields of its [`Name`].
 pub(crate) struct Stream {
     pub(crate) id: u64,
-    /// A hash of the secret that the client needs to change it.
     pub(crate) secret: [u8; 32],
+    pub(crate) needs_token: bool,
     engine: Arc<Engine>,
     registry: Arc<Registry>,
     /// What all streams of its caller take.
@@ -115,8 +124,7 @@ impl State {
 
 impl Stream {
     pub(crate) fn new(
-        id: u64,
-        secret: [u8; 32],
+        Name { id, secret, needs_token }: Name,
         standing: Standing,
         engine: Arc<Engine>,
         registry: Arc<Registry>,
@@ -145,6 +153,7 @@ impl Stream {
         Arc::new(Stream {
             id,
             secret,
+            needs_token,
             engine,
             registry,
             account,

@@ -303,8 +303,12 @@ async fn a_ticket_opens_a_stream_without_a_header_and_opens_it_again() {
     let sub = "%7B%22key%22%3A%22l%22%2C%22query%22%3A%22own_counters%22%7D";
     for _ in 0..2 {
         let mut events = nobody.events("GET", &format!("/live?ticket={ticket}&sub={sub}"), "");
-        events.expect("hello");
+        let hello = events.expect("hello");
         assert_eq!(events.expect("value").value()[0]["owner"], "ada");
+        // Whoever finds the URL has the secret too, and may read nothing else.
+        let path = format!("/live/{}", hello.data["stream"].as_str().expect("a name"));
+        let more = json!({ "secret": hello.data["secret"], "add": [get("a", 1)] }).to_string();
+        assert_eq!([&nobody, &ada].map(|client| client.send("POST", &path, &[], &more).status), [401, 204]);
     }
     let path = format!("/live?ticket={ticket}&sub={}", sub.replace("own_counters", "get_counter"));
     let other = nobody.send("GET", &path, &[], "");

@@ -26,12 +26,17 @@ async fn a_page_of_another_site_has_a_token_or_asks_for_a_name() {
     assert_eq!(pretended.status, 403, "a ticket is for a stream");
     assert_eq!(ask(&stranger, &[elsewhere, ("origin", "https://other.example")]), refused);
     assert_eq!(ask(&ada, &[elsewhere]).0, 200, "a token says who calls");
+    // On plain HTTP a browser says no more than where the page is from.
+    for origin in ["http://other.example", "null", "http://192.0.2.1:8080"] {
+        assert_eq!(ask(&stranger, &[("origin", origin)]), refused, "{origin}");
+    }
     for headers in [
         &[] as &[(&str, &str)],
         &[("sec-fetch-site", "same-origin")],
         // The development server of the same machine.
         &[("sec-fetch-site", "same-site"), ("origin", "http://localhost:5173")],
         &[elsewhere, ("origin", "http://127.0.0.1:5173")],
+        &[("origin", "http://127.0.0.1:5173")],
         &[elsewhere, ("x-forwarded-for", "192.0.2.7")],
     ] {
         assert_eq!(ask(&stranger, headers).0, 200, "{headers:?}");

@@ -39,7 +39,9 @@ impl FromRequestParts<App> for Address {
 /// The bearer token of a request. Only the header counts, because URLs must not hold tokens.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     // Any bytes will do: a valid token is in the cache, or has a signature.
-    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let mut sent = headers.get_all(AUTHORIZATION).iter();
+    // What is in front of this server may read another one of several.
+    let (value, None) = (sent.next()?.as_bytes(), sent.next()) else { return None };
     let space = value.iter().position(|byte| *byte == b' ')?;
     let (scheme, token) = value.split_at(space);
     scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
@@ -146,4 +148,20 @@ impl FromRequestParts<App> for ServiceUser {
 /// The slugs of `service:<org>/<service>`.
 fn named_service(audience: &str) -> Option<(&str, &str)> {
     audience.strip_prefix("service:")?.split_once('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn a_request_has_one_token() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(bearer(&headers), None);
+        headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer ada"));
+        assert_eq!(bearer(&headers), Some(&b"ada"[..]));
+        headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer eve"));
+        assert_eq!(bearer(&headers), None, "neither of two");
+    }
 }
