@@ -64,7 +64,7 @@ pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<Consent
 }
 
 /// Withdraws the consent of the session's user, and revokes what the client got by it in any of their sessions: some grants
-/// at a time. Returns false while some are left. Codes that the client has not redeemed are void with the consent.
+/// at a time. Returns false while some are left. A code that the client has not redeemed is void unless a consent has its scope.
 pub fn withdraw(tx: &mut Tx<'_>, session: &Session, client: &ClientId, actor: &Actor) -> Result<bool> {
     // The redemption of a code takes it too, so that no grant is made in between.
     tx.lock(&users::LOCK, (&session.user).into())?;

@@ -2019,9 +2019,11 @@ class Client {
     async #inTurn(queue, signal, send) {
         // Whoever is signed in when its turn comes: it is of the caller of now. A source that fails tells so then.
         const tokens = this.#http.tokens;
-        const { caller, signedInAt } = tokens.known;
+        const { caller, token, signedInAt } = tokens.known;
         const isVoid = () => signedInAt !== tokens.known.signedInAt;
-        const whose = tokens.caller().then((of) => (isVoid() ? caller : of), () => (isVoid() ? caller : undefined));
+        // Another tab may have signed in somebody else: then it is of whom this page shows.
+        const isOther = () => isVoid() || namesOther(token, tokens.known.token);
+        const whose = tokens.caller().then((of) => (isOther() ? caller : of), () => caller);
         const before = this.#queues.get(queue) ?? Promise.resolve();
         let end = () => { };
         const own = new Promise((resolve) => (end = resolve));
@@ -2032,7 +2034,7 @@ class Client {
         const abort = aborted(signal);
         try {
             await Promise.race([before, abort.happens]);
-            const of = await whose;
+            const of = await Promise.race([whose, abort.happens]);
             // Nobody knew whose it is before somebody signed in.
             if (of === undefined && isVoid())
                 throw callerChanged();

@@ -8,7 +8,7 @@ import { callerChanged, ConnectionError, ProblemError, tokenFailed } from './pro
 import { type AppliedLayer, type Info, Subscriptions } from './subscriptions.js';
 import { canShare, SharedSource } from './tabs.js';
 import { Watchdog } from './timers.js';
-import { Tokens, type TokenSource } from './tokens.js';
+import { namesOther, Tokens, type TokenSource } from './tokens.js';
 import { replaces } from './version.js';
 
 /** Why a call ends to which no answer comes. */
@@ -230,9 +230,11 @@ export class Client<A extends ApiShape = AnyApi> {
   ): Promise<V> {
     // Whoever is signed in when its turn comes: it is of the caller of now. A source that fails tells so then.
     const tokens = this.#http.tokens;
-    const { caller, signedInAt } = tokens.known;
+    const { caller, token, signedInAt } = tokens.known;
     const isVoid = () => signedInAt !== tokens.known.signedInAt;
-    const whose = tokens.caller().then((of) => (isVoid() ? caller : of), () => (isVoid() ? caller : undefined));
+    // Another tab may have signed in somebody else: then it is of whom this page shows.
+    const isOther = () => isVoid() || namesOther(token, tokens.known.token);
+    const whose = tokens.caller().then((of) => (isOther() ? caller : of), () => caller);
     const before = this.#queues.get(queue) ?? Promise.resolve();
     let end = () => {};
     const own = new Promise<void>((resolve) => (end = resolve));
@@ -243,7 +245,7 @@ export class Client<A extends ApiShape = AnyApi> {
     const abort = aborted(signal);
     try {
       await Promise.race([before, abort.happens]);
-      const of = await whose;
+      const of = await Promise.race([whose, abort.happens]);
       // Nobody knew whose it is before somebody signed in.
       if (of === undefined && isVoid()) throw callerChanged();
       return await send(of);

@@ -102,6 +102,21 @@ test('a call of a queue is not sent as a user who signs in before it is known wh
   assert.equal(server.requests.length, 0);
 });
 
+test('a call of a queue is of the user whom the page shows, though another tab has signed in another one', async (t) => {
+  const server = await startServer(t);
+  server.rpc.set = answers('title', 1);
+  let sub = 'ada';
+  let roles = [];
+  const client = newClient(t, server, { token: () => jwt({ sub, roles }) });
+  const set = () => client.call('set', { to: 1 }, { queue: 'title' });
+  await set();
+  roles = ['teacher'];
+  await set();
+  sub = 'eve';
+  await assert.rejects(set(), { code: 'caller_changed' });
+  assert.equal(server.requests.length, 2);
+});
+
 test('an answer that is cut or is not JSON is no answer, and is asked for again with a key', async (t) => {
   const server = await startServer(t);
   const cut = (_request, response) => {

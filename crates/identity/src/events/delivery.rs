@@ -111,8 +111,8 @@ pub fn begin(snapshot: &mut Snapshot<'_>, history: u64) -> Result<LogCursor> {
 /// belongs to another history.
 ///
 /// All states are of one snapshot, so of several entries about a state the last one has it. A page ends early behind entries
-/// whose states take long to read, or take about `bytes_max` bytes: an organization may change much that many of its services must learn.
-/// Entries about other services cost nothing but their reading.
+/// whose states take long to read, or take about `bytes_max` bytes, with those that it leaves to later entries at most twice
+/// as many: an organization may change much that many of its services must learn. Entries about other services cost nothing but their reading.
 pub fn deliver(
     snapshot: &mut Snapshot<'_>,
     cursor: &LogCursor,

@@ -62,7 +62,7 @@ impl Streams {
         check(&wanted, 0, limits)?;
         let (account, left) = self.admit(context, &caller.now, address, wanted.len())?;
         let (name, secret) = (URL_SAFE_NO_PAD.encode(&random()[..12]), URL_SAFE_NO_PAD.encode(random()));
-        let needs_token = is_of_ticket && caller.now != Caller::anonymous();
+        let needs_token = is_of_ticket && caller.authenticated != Caller::anonymous();
         let stream = self.stream(context, caller, sha256(secret.as_bytes()), needs_token, account);
         stream.notice(frame::hello(&name, &secret));
         let is_stopping = {
