@@ -20,7 +20,8 @@ const ROUNDS_ON_A_SERVER: u32 = 4;
 const SPREAD: Duration = Duration::from_millis(60);
 /// The answer to a write whose process is gone is not there yet, for a minute. Nobody waits for that here.
 const LOST_AFTER: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(5);
+/// All of them together stay below what a program may send in a quarter of an hour (10,000), though an answer is lost.
+const PAUSE: Duration = Duration::from_millis(50);
 const CLIENTS: &str = "/api/organizations/acme/clients";
 
 /// A write without a natural name: done twice, it would make two clients.
