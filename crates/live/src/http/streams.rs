@@ -242,7 +242,7 @@ impl Streams {
             return Err(Problem::forbidden("The stream belongs to another client."));
         }
         if stream.needs_token && !has_token {
-            // Whoever has the ticket's URL has this secret too, and may read what the URL says.
+            // Whoever has the ticket's URL gets this secret too, and may read only what the URL asks for.
             return Err(Problem::unauthenticated());
         }
         if remove.len() > limits.subscriptions_max {

@@ -40,7 +40,7 @@ impl FromRequestParts<App> for Address {
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     // Any bytes will do: a valid token is in the cache, or has a signature.
     let mut sent = headers.get_all(AUTHORIZATION).iter();
-    // What is in front of this server may read another one of several.
+    // Of several, a proxy in front of this server may have judged another one.
     let (value, None) = (sent.next()?.as_bytes(), sent.next()) else { return None };
     let space = value.iter().position(|byte| *byte == b' ')?;
     let (scheme, token) = value.split_at(space);
