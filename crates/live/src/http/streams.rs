@@ -242,7 +242,7 @@ impl Streams {
             return Err(Problem::forbidden("The stream belongs to another client."));
         }
         if stream.needs_token && !has_token {
-            // Whoever has the ticket's URL gets this secret too, and may read only what the URL asks for.
+            // The ticket's URL may be in a log, and whoever opens it receives this secret.
             return Err(Problem::unauthenticated());
         }
         if remove.len() > limits.subscriptions_max {

@@ -102,7 +102,7 @@ async fn an_answer_that_depends_on_the_time_changes_with_it() {
     }
     assert_eq!(ada.value("hour", json!({})), hour + 2);
     drop(events);
-    // Whoever watches it only for a moment is not shown what nobody watched in between.
+    // A poll that comes after a pause gets an answer of its own time.
     let poll = || {
         let body = json!({ "subscriptions": [{ "key": "a", "query": "hour", "args": {} }] }).to_string();
         ada.send("POST", "/live/poll", &[], &body).body
