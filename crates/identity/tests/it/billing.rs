@@ -302,7 +302,7 @@ async fn a_customer_that_becomes_known_while_a_subscription_arrives_gets_it() {
 #[tokio::test]
 async fn a_connection_with_all_its_prices_still_changes_the_plan_of_one() {
     if kind() != Kind::Sqlite {
-        println!("skipped: the same on each database, and fastest on a file");
+        // It is the same on each database, and fastest on a file.
         return;
     }
     let fixture = Fixture::begin().await;

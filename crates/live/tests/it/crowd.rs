@@ -229,7 +229,7 @@ async fn soak_after_a_restart_two_thousand_streams_are_back_and_miss_nothing() {
 
 /// Not a test of its own: an instance in a process of its own, for the tests below.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "other tests start it"]
+#[ignore = "not a test: other tests start it"]
 async fn instance() {
     let Some(database) = std::env::var_os("LIVE_TEST_INSTANCE") else { return };
     let database = database.into_string().expect("a URL");

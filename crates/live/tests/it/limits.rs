@@ -553,7 +553,7 @@ async fn a_caller_keeps_so_many_answers() {
 async fn who_subscribes_to_something_else_all_the_time_leaves_little_behind() {
     let database = TestPlace::create();
     if database.is_shared() {
-        println!("skipped: the same on each database, and fastest on a file");
+        // It is the same on each database, and fastest on a file.
         return;
     }
     let running = serve(&database, |_| {}).await;

@@ -2,6 +2,7 @@
 
 use crate::support::{Place, Running};
 use serde_json::Value;
+use server::testing::say_skipped;
 use std::collections::HashSet;
 use std::process::Command;
 
@@ -10,8 +11,7 @@ const REQUESTS: usize = 25;
 #[test]
 fn a_flush_of_the_log_ends_between_each_command_and_its_reply() {
     if Command::new("strace").arg("-V").output().is_err() {
-        println!("skipped: strace is not installed (cargo xtask test installs it)");
-        return;
+        return say_skipped("a trace of the flushes: strace is not installed");
     }
     let place = Place::new();
     let trace = place.path("trace.txt");

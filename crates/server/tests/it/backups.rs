@@ -33,7 +33,7 @@ async fn number(server: &TestServer, name: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schedule_makes_backups_and_keeps_the_newest() {
     if TestPlace::create().is_shared() {
-        println!("skipped: only SQLite files are backed up by the server");
+        // Only SQLite files are backed up by the server.
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -78,7 +78,7 @@ async fn the_schedule_makes_backups_and_keeps_the_newest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_from_a_clock_that_was_ahead_costs_no_other_backup() {
     if TestPlace::create().is_shared() {
-        println!("skipped: only SQLite files are backed up by the server");
+        // Only SQLite files are backed up by the server.
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

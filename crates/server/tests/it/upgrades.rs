@@ -150,7 +150,7 @@ async fn released_databases_upgrade_with_all_that_their_users_hold() {
 
 /// Writes the fixture of this version, when it is released.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "writes a file of the tree"]
+#[ignore = "not a test: it writes a file of the tree"]
 async fn write_the_fixture_of_this_version() {
     let (server, held) = used().await;
     let fixture = Fixture::of(&server.app.store, &server.demo).await;

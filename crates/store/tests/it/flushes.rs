@@ -4,6 +4,7 @@ use crate::support::{MIGRATIONS, add};
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
+use store::testing::say_skipped;
 use store::{Options, Store};
 
 /// A folder that is flushed for no other reason than to be seen. The traced program works where it is.
@@ -13,8 +14,7 @@ const MARK: &str = "mark";
 fn what_was_moved_is_flushed_although_a_reader_holds_the_rest_back() {
     let folder = tempfile::tempdir().expect("a folder");
     if Command::new("strace").arg("-V").output().is_err() {
-        println!("skipped: strace is not installed (cargo xtask test installs it)");
-        return;
+        return say_skipped("a trace of the flushes: strace is not installed");
     }
     std::fs::create_dir(folder.path().join(MARK)).expect("a folder");
     let trace = folder.path().join("trace.txt");
@@ -51,7 +51,7 @@ const FAILING: &str = "STORE_TEST_FAILING_FLUSHES";
 const NOTES: i64 = 210;
 
 #[tokio::test]
-#[ignore = "the program that the test above runs"]
+#[ignore = "not a test: the program that the test above runs"]
 async fn writes_although_a_flush_fails() {
     if std::env::vars().all(|(name, _)| name != FAILING) {
         return;
@@ -79,7 +79,7 @@ async fn writes_although_a_flush_fails() {
 
 /// SQLite flushes the file when a checkpoint has moved the whole log. None does here.
 #[tokio::test]
-#[ignore = "the program that the test above traces"]
+#[ignore = "not a test: the program that the test above traces"]
 async fn moves_a_part_of_the_log() {
     if !Path::new(MARK).is_dir() {
         return;
