@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use web::network::Network;
 
 /// See the module.
 #[derive(Default)]
@@ -27,29 +28,42 @@ impl Account {
     }
 }
 
-/// The user or the network whose limits a request counts against. Streams have an [`Account`].
-pub(crate) struct Counted {
-    /// The user, or the network; no user has the name of a network.
+/// Whose limits a request counts against: those of the user; or, without a token, those of the network and of its site.
+/// Streams have an [`Account`].
+pub(crate) struct Counted(pub(crate) Vec<Counter>);
+
+pub(crate) struct Counter {
+    /// The user, the network or the site; no user has the name of a network.
     pub(crate) name: String,
-    /// How often they have the limit of one caller. The /48 of IPv6, of which one customer may have all networks, has it twice.
+    /// How often they have the limit of one caller.
     pub(crate) share: usize,
 }
 
 impl Counted {
     pub(crate) fn of(caller: &Caller, address: IpAddr) -> Counted {
-        // No token has a subject that begins like this.
-        let network = |address: IpAddr| format!("\0{address}");
-        match (&caller.subject, web::network::site(address)) {
-            (Some(user), _) => Counted { name: user.clone(), share: 1 },
-            (None, Some(site)) => Counted { name: network(site), share: 2 },
-            (None, None) => Counted { name: network(web::network::network(address)), share: 1 },
+        match &caller.subject {
+            Some(user) => Counted(vec![Counter { name: user.clone(), share: 1 }]),
+            None => {
+                let counted = Network::of(address).counted();
+                Counted(counted.map(|one| Counter { name: network_name(one), share: one.share() }).collect())
+            }
         }
+    }
+
+    /// Each counter with its limit, where one caller has `most`.
+    pub(crate) fn limits(&self, most: usize) -> impl Iterator<Item = (&str, usize)> + Clone {
+        self.0.iter().map(move |one| (one.name.as_str(), most.saturating_mul(one.share)))
     }
 
     /// Whether it is a network, of callers that nobody knows.
     pub(crate) fn is_network(&self) -> bool {
-        self.name.starts_with('\0')
+        self.0.iter().any(|one| one.name.starts_with('\0'))
     }
+}
+
+/// The name of a network among callers. No token has a subject that begins like this.
+pub(crate) fn network_name(counted: web::network::Counted) -> String {
+    format!("\0{counted}")
 }
 
 /// Beyond this many, a map knows the place of each.
@@ -191,15 +205,18 @@ mod tests {
 
     #[test]
     fn the_networks_of_one_customer_are_counted_together() {
-        let of = |address: &str| {
-            let counted = Counted::of(&Caller::default(), address.parse().expect("an address"));
-            (counted.name, counted.share)
+        let of = |caller: &Caller, address: &str| {
+            let counted = Counted::of(caller, address.parse().expect("an address"));
+            counted.limits(10).map(|(name, most)| (name.to_owned(), most)).collect::<Vec<_>>()
         };
-        assert_eq!(of("2001:db8:7:1::1"), of("2001:db8:7:ffff::2"));
-        assert_ne!(of("2001:db8:7:1::1"), of("2001:db8:8:1::1"));
-        assert_eq!((of("192.0.2.1").1, of("2001:db8::1").1), (1, 2));
+        let nobody = Caller::default();
+        let [one, other] = ["2001:db8:7:1::1", "2001:db8:7:ffff::2"].map(|address| of(&nobody, address));
+        assert_eq!([one[0].1, one[1].1], [10, 20], "the network, and twice as much for its site");
+        assert!(one[0] != other[0] && one[1] == other[1]);
+        assert_ne!(one[1], of(&nobody, "2001:db8:8:1::1")[1]);
+        assert_eq!(of(&nobody, "::ffff:192.0.2.1"), [("\0192.0.2.1".to_owned(), 10)]);
         let ada = Caller { subject: Some("ada".to_owned()), ..Caller::default() };
-        assert_eq!(Counted::of(&ada, [192, 0, 2, 1].into()).name, "ada");
+        assert_eq!(of(&ada, "192.0.2.1"), [("ada".to_owned(), 10)]);
     }
 
     #[test]

@@ -43,23 +43,37 @@ impl CallerCounts {
 
     /// Counts so many of a caller at `now_ms` (Unix milliseconds), or returns the time until the next window.
     pub fn admit(&self, caller: &str, count: usize, most: usize, now_ms: i64) -> Result<(), Duration> {
+        self.admit_each([(caller, most)].into_iter(), count, now_ms)
+    }
+
+    /// The same for a caller with several names, each of which has its own limit: all are counted or none.
+    pub fn admit_each<'c>(
+        &self,
+        callers: impl Iterator<Item = (&'c str, usize)> + Clone,
+        count: usize,
+        now_ms: i64,
+    ) -> Result<(), Duration> {
         let mut window = self.window.lock();
         let number = now_ms.div_euclid(self.length_ms);
         if window.number != number {
             *window = Window { number, by_caller: HashMap::new() };
         }
-        let counted = window.by_caller.get(caller).copied().unwrap_or_default();
-        if counted.saturating_add(count) > most {
+        let is_above = |(caller, most): (&str, usize)| {
+            window.by_caller.get(caller).copied().unwrap_or_default().saturating_add(count) > most
+        };
+        if callers.clone().any(is_above) {
             let left = self.length_ms - now_ms.rem_euclid(self.length_ms);
             return Err(Duration::from_millis(left.unsigned_abs()));
         }
-        let has_room = window.by_caller.len() < CALLERS_MAX;
-        match window.by_caller.get_mut(caller) {
-            Some(counted) => *counted += count,
-            None if has_room => {
-                window.by_caller.insert(caller.to_owned(), count);
+        for (caller, _) in callers {
+            let has_room = window.by_caller.len() < CALLERS_MAX;
+            match window.by_caller.get_mut(caller) {
+                Some(counted) => *counted += count,
+                None if has_room => {
+                    window.by_caller.insert(caller.to_owned(), count);
+                }
+                None => {}
             }
-            None => {}
         }
         Ok(())
     }
@@ -89,5 +103,10 @@ mod tests {
         // All of them or none.
         assert_eq!(writes.admit("grace", 4, 3, start + minutes(15)), Err(Duration::from_secs(900)));
         assert_eq!(writes.admit("grace", 3, 3, start + minutes(15)), Ok(()));
+        let both = [("net", 9), ("site", 3)].into_iter();
+        assert_eq!(writes.admit_each(both.clone(), 4, start), Err(Duration::from_secs(900)));
+        assert_eq!(writes.admit_each(both, 3, start), Ok(()));
+        assert_eq!(writes.admit("net", 7, 9, start), Err(Duration::from_secs(900)));
+        assert_eq!(writes.admit("net", 6, 9, start), Ok(()));
     }
 }

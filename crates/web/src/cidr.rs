@@ -32,7 +32,7 @@ impl From<IpAddr> for Cidr {
 }
 
 /// The address with only its first bits. `None`: it has fewer bits.
-pub fn prefix(address: IpAddr, bits: u8) -> Option<IpAddr> {
+pub(super) fn prefix(address: IpAddr, bits: u8) -> Option<IpAddr> {
     let bits = u32::from(bits);
     match address {
         IpAddr::V4(v4) => {

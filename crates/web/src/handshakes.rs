@@ -5,7 +5,7 @@
 //! oldest, which has waited longest for its client. Addresses without a share of places have no limit here either.
 
 use super::cidr::Cidr;
-use super::network::{network, site};
+use super::network::{Counted, Network};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -30,26 +30,9 @@ pub(crate) struct Handshakes {
     networks: Mutex<Networks>,
 }
 
-/// The key by which handshakes are counted.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Counted {
-    Network(IpAddr),
-    Site(IpAddr),
-}
-
-impl Counted {
-    fn of(address: IpAddr) -> impl Iterator<Item = Counted> {
-        let address = address.to_canonical();
-        std::iter::once(Counted::Network(network(address))).chain(site(address).map(Counted::Site))
-    }
-
-    /// The number at once, and the time from one handshake to the next.
-    fn limits(self) -> (usize, Duration) {
-        match self {
-            Counted::Network(_) => (AT_ONCE, EVERY),
-            Counted::Site(_) => (2 * AT_ONCE, EVERY / 4),
-        }
-    }
+/// The number at once, and the time from one handshake to the next.
+fn limits(counted: Counted) -> (usize, Duration) {
+    if counted.is_site() { (2 * AT_ONCE, EVERY / 4) } else { (AT_ONCE, EVERY) }
 }
 
 #[derive(Default)]
@@ -92,8 +75,8 @@ impl Handshakes {
         networks.next_id += 1;
         let id = networks.next_id;
         let mut longest = Duration::ZERO;
-        for counted in Counted::of(address) {
-            let (at_once, every) = counted.limits();
+        for counted in Network::of(address).counted() {
+            let (at_once, every) = limits(counted);
             let own = networks.counted.entry(counted);
             let own = own.or_insert_with(|| Own { running: BTreeMap::new(), until: now });
             if own.running.len() >= at_once
@@ -137,7 +120,7 @@ impl Drop for Handshake<'_> {
     fn drop(&mut self) {
         let Some(address) = self.address else { return };
         let mut networks = self.of.networks.lock();
-        for counted in Counted::of(address) {
+        for counted in Network::of(address).counted() {
             if let Some(own) = networks.counted.get_mut(&counted) {
                 own.running.remove(&self.id);
             }

@@ -9,7 +9,7 @@
 //!   response. A connection whose request is being handled keeps its place.
 
 use super::cidr::Cidr;
-use super::network::{network, site};
+use super::network::{Counted, Network};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -105,14 +105,6 @@ struct Taken {
     next_id: u64,
     /// The connections with the oldest progress at the last comparison of all, and its time.
     stalest: VecDeque<(u64, u64)>,
-}
-
-/// The key by which connections are counted.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Counted {
-    Network(IpAddr),
-    /// Many networks.
-    Site(IpAddr),
 }
 
 struct Connection {
@@ -237,8 +229,7 @@ impl Places {
         if count > places / 2 {
             let share = (places / 10).max(1);
             let has_share = |counted: &Counted| {
-                let most = if matches!(counted, Counted::Site(_)) { 2 * share } else { share };
-                taken.networks.get(counted).is_some_and(|count| *count >= most)
+                taken.networks.get(counted).is_some_and(|count| *count >= counted.share() * share)
             };
             if counted.iter().any(has_share) {
                 return Err(Refusal::Share);
@@ -281,9 +272,7 @@ impl Places {
         if self.is_exempt(address) {
             return Vec::new();
         }
-        let address = address.to_canonical();
-        let site = site(address).map(Counted::Site);
-        std::iter::once(Counted::Network(network(address))).chain(site).collect()
+        Network::of(address).counted().collect()
     }
 
     /// Closes the connection that has made no progress for the longest time. Returns whether there was one.

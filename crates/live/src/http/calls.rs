@@ -181,7 +181,7 @@ async fn write(
     match (written, earlier) {
         (Ok((text, false)), key) => {
             if key.is_some() {
-                context.0.keyed_calls.charge(&counted().name, text.len());
+                counted().0.iter().for_each(|one| context.0.keyed_calls.charge(&one.name, text.len()));
             }
             answered(&text, context.store().acknowledged())
         }
@@ -240,11 +240,10 @@ fn admit_besides(
     if most == usize::MAX || calls == 0 {
         return Ok(());
     }
-    let Counted { name: owner, share } = Counted::of(caller, address);
-    let most = most.saturating_mul(share);
+    let counters = Counted::of(caller, address);
     // A request may have more subscriptions than calls are allowed: then nothing else is for the rest of the time.
     let calls = calls.min(most.saturating_sub(counted));
-    context.0.calls.admit(&owner, calls, most, context.now().millis()).map_err(|wait| {
+    context.0.calls.admit_each(counters.limits(most), calls, context.now().millis()).map_err(|wait| {
         let detail = format!(
             "You may call {most} times in ten seconds (`calls_per_caller_max`); a subscription counts as a call. Try again later."
         );
@@ -254,9 +253,8 @@ fn admit_besides(
 
 /// Counts a mutation with a key. It may leave an answer for a day.
 fn admit(context: &Context, caller: &Caller, ClientAddress(address): ClientAddress) -> Result<(), Problem> {
-    let Counted { name: owner, share } = Counted::of(caller, address);
-    let most = share * context.0.limits.keyed_calls_per_caller_max;
-    context.0.keyed_calls.admit(&owner, 1, most, context.now().millis()).map_err(|wait| {
+    let (counters, most) = (Counted::of(caller, address), context.0.limits.keyed_calls_per_caller_max);
+    context.0.keyed_calls.admit_each(counters.limits(most), 1, context.now().millis()).map_err(|wait| {
         let detail = format!(
             "You have sent {most} calls with an `Idempotency-Key` in a quarter of an hour (`keyed_calls_per_caller_max`). \
              Try again after `Retry-After`, or call without the key. A long answer counts as one call for each 16 KiB."

@@ -2,7 +2,7 @@
 
 use super::calls::admit_calls;
 use super::tickets::Tickets;
-use crate::account::Account;
+use crate::account::{Account, network_name};
 use crate::app::{Context, Limits, random, sha256};
 use crate::frame;
 use crate::stream::{Name, Standing, Stream, StreamBody, Wanted};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
+use web::network::{Counted, Network};
 
 /// How often streams are looked at for heartbeats and expired tokens.
 pub(super) const TICK: Duration = Duration::from_secs(1);
@@ -33,7 +34,7 @@ struct Open {
     by_name: HashMap<String, Arc<Stream>>,
     by_caller: HashMap<String, Owned>,
     /// Those of callers without a token, by the /48 of IPv6, of which one customer may have all networks.
-    by_site: HashMap<IpAddr, Owned>,
+    by_site: HashMap<Counted, Owned>,
     /// Streams and long polls.
     all: usize,
     /// Those of callers without a token.
@@ -94,13 +95,13 @@ impl Streams {
         subscriptions: usize,
     ) -> Result<(Arc<Account>, impl FnOnce() + Send + use<>), Problem> {
         let limits = &context.0.limits;
-        // No token has a subject that begins like this.
+        let network = Network::of(address);
         let (owner, own_max, limit) = match &caller.subject {
             Some(user) => {
                 (user.clone(), limits.streams_per_caller_max, "user may have (`streams_per_caller_max`)")
             }
             None => (
-                format!("\0{}", web::network::network(address)),
+                network_name(network.alone()),
                 limits.streams_per_network_max,
                 "network may have (`streams_per_network_max`)",
             ),
@@ -112,7 +113,7 @@ impl Streams {
         let is_half = is_anonymous && has_users && open.anonymous >= limits.streams_max.div_ceil(2);
         let is_full = is_half || open.all >= limits.streams_max;
         let own = open.by_caller.get(&owner).map_or(0, |owned| owned.streams);
-        let site = web::network::site(address).filter(|_| is_anonymous);
+        let site = network.site().filter(|_| is_anonymous);
         let of_site = site.and_then(|site| open.by_site.get(&site));
         // All networks of a customer have one account.
         let account = of_site.or_else(|| open.by_caller.get(&owner)).map(|owned| owned.account.clone());

@@ -53,8 +53,8 @@ struct Open {
 }
 
 struct Ticket {
-    /// The user, or the network of a caller without a token.
-    owner: Arc<str>,
+    /// The user, or the network of a caller without a token and its site.
+    owners: Vec<Arc<str>>,
     caller: Caller,
     /// It counts among those of callers without a token.
     is_anonymous: bool,
@@ -89,16 +89,19 @@ impl Ticket {
 
 impl Open {
     fn remove(&mut self, id: &TicketId) {
-        if let Some(ticket) = self.tickets.remove(id) {
-            self.anonymous -= usize::from(ticket.is_anonymous);
+        let Some(ticket) = self.tickets.remove(id) else { return };
+        self.anonymous -= usize::from(ticket.is_anonymous);
+        for owner in &ticket.owners {
+            if let Some(own) = self.by_owner.get_mut(owner) {
+                own.retain(|other| other != id);
+            }
         }
     }
 
     /// Gives up the oldest ticket of this owner whose stream has ended. False if there is none.
     fn give_up_one_of(&mut self, owner: &str) -> bool {
-        let Some(own) = self.by_owner.get_mut(owner) else { return false };
-        let place = own.iter().position(|id| self.tickets.get(id).is_some_and(Ticket::can_be_given_up));
-        let id = place.and_then(|place| own.remove(place));
+        let Some(own) = self.by_owner.get(owner) else { return false };
+        let id = own.iter().find(|id| self.tickets.get(*id).is_some_and(Ticket::can_be_given_up)).copied();
         id.inspect(|id| self.remove(id)).is_some()
     }
 
@@ -108,10 +111,6 @@ impl Open {
             let Some(id) = self.used.pop_front() else { return false };
             let Some(ticket) = self.tickets.get(&id) else { continue };
             if ticket.can_be_given_up() && (ticket.is_anonymous || !is_for_anonymous) {
-                let owner = ticket.owner.clone();
-                if let Some(own) = self.by_owner.get_mut(&owner) {
-                    own.retain(|other| *other != id);
-                }
                 self.remove(&id);
                 return true;
             }
@@ -125,15 +124,16 @@ impl Tickets {
     /// `leaves_half`: callers without a token leave half of the tickets to users.
     fn make(&self, caller: Caller, owner: Counted, leaves_half: bool, now: Time) -> Result<String, Problem> {
         let is_anonymous = owner.is_network();
-        let Counted { name: owner, share } = owner;
         let mut open = self.0.lock();
-        let own = open.by_owner.get(&*owner).map_or(0, VecDeque::len);
-        if own >= share * TICKETS_PER_CALLER_MAX && !open.give_up_one_of(&owner) {
-            let detail = format!(
-                "You have {own} open tickets, as many as one user or one network may have. Use those that you have, or wait \
-                 until they expire."
-            );
-            return Err(Problem { retry_after: Some(LIFE), ..Problem::limit(detail) });
+        for (owner, most) in owner.limits(TICKETS_PER_CALLER_MAX) {
+            let own = open.by_owner.get(owner).map_or(0, VecDeque::len);
+            if own >= most && !open.give_up_one_of(owner) {
+                let detail = format!(
+                    "You have {own} open tickets, as many as one user or one network may have. Use those that you have, or \
+                     wait until they expire."
+                );
+                return Err(Problem { retry_after: Some(LIFE), ..Problem::limit(detail) });
+            }
         }
         let is_half = is_anonymous && leaves_half && open.anonymous >= TICKETS_MAX / 2;
         let is_full = is_half || open.tickets.len() >= TICKETS_MAX;
@@ -145,11 +145,14 @@ impl Tickets {
             return Err(Problem::unavailable(detail, LIFE));
         }
         let text = URL_SAFE_NO_PAD.encode(random());
-        let (id, owner): (_, Arc<str>) = (sha256(text.as_bytes()), owner.into());
-        open.by_owner.entry(owner.clone()).or_default().push_back(id);
+        let id = sha256(text.as_bytes());
+        let owners: Vec<Arc<str>> = owner.0.into_iter().map(|one| one.name.into()).collect();
+        for owner in &owners {
+            open.by_owner.entry(owner.clone()).or_default().push_back(id);
+        }
         open.anonymous += usize::from(is_anonymous);
         let until = until(&caller, now, LIFE);
-        open.tickets.insert(id, Ticket { owner, caller, is_anonymous, until, opened: None });
+        open.tickets.insert(id, Ticket { owners, caller, is_anonymous, until, opened: None });
         Ok(text)
     }
 
@@ -248,6 +251,7 @@ pub(super) async fn make(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::Counter;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     fn at(seconds: i64) -> Time {
@@ -261,7 +265,7 @@ mod tests {
     const WANTED: [u8; 32] = [1; 32];
 
     fn owner(name: &str) -> Counted {
-        Counted { name: name.to_owned(), share: 1 }
+        Counted(vec![Counter { name: name.to_owned(), share: 1 }])
     }
 
     /// Opens a stream with a ticket; the stream lasts as long as the result.

@@ -29,7 +29,7 @@ pub(crate) struct Unread(Arc<Mutex<HashMap<String, usize>>>);
 /// The bytes of an answer, which count until it is dropped.
 pub(super) struct Charged {
     bytes: usize,
-    caller: String,
+    caller: Counted,
     by_caller: Arc<Mutex<HashMap<String, usize>>>,
     _weight: Weight,
 }
@@ -37,10 +37,12 @@ pub(super) struct Charged {
 impl Drop for Charged {
     fn drop(&mut self) {
         let mut by_caller = self.by_caller.lock();
-        let Some(bytes) = by_caller.get_mut(&self.caller) else { return };
-        *bytes -= self.bytes;
-        if *bytes == 0 {
-            by_caller.remove(&self.caller);
+        for one in &self.caller.0 {
+            let Some(bytes) = by_caller.get_mut(&one.name) else { continue };
+            *bytes -= self.bytes;
+            if *bytes == 0 {
+                by_caller.remove(&one.name);
+            }
         }
     }
 }
@@ -90,9 +92,10 @@ impl Unread {
         if by_caller.is_empty() {
             return Ok(());
         }
-        let Counted { name, share } = caller();
-        let most = share * context.0.limits.answer_bytes_per_caller_max;
-        match by_caller.get(&name).is_some_and(|own| *own >= most) {
+        let most = context.0.limits.answer_bytes_per_caller_max;
+        let is_above =
+            |(name, most): (&str, usize)| by_caller.get(name).is_some_and(|unread| *unread >= most);
+        match caller().limits(most).any(is_above) {
             true => Err(too_many(most)),
             false => Ok(()),
         }
@@ -133,14 +136,16 @@ impl Unread {
         may_refuse: bool,
     ) -> Result<Charged, Problem> {
         let (limits, all) = (&context.0.limits, &context.0.engine.answer_bytes);
-        let most = caller.share * limits.answer_bytes_per_caller_max;
+        let most = limits.answer_bytes_per_caller_max;
         // As for live queries, half of the room is for users if there are any.
         let is_stranger = caller.is_network() && context.0.registry.authenticator.is_some();
         let all_max = if is_stranger { limits.answer_bytes_max / 2 } else { limits.answer_bytes_max };
         let mut by_caller = self.0.lock();
-        let own = by_caller.get(&caller.name).copied().unwrap_or_default();
-        // A caller with nothing unread gets an answer of any length.
-        if may_refuse && own > 0 && own + bytes > most {
+        let is_above = |(name, most): (&str, usize)| {
+            // A caller with nothing unread gets an answer of any length.
+            by_caller.get(name).is_some_and(|unread| *unread > 0 && *unread + bytes > most)
+        };
+        if may_refuse && caller.limits(most).any(is_above) {
             return Err(too_many(most));
         }
         if may_refuse && new_bytes >= LONG && all.load(Relaxed) + new_bytes > all_max {
@@ -149,9 +154,9 @@ impl Unread {
             );
             return Err(Problem::unavailable(detail, Duration::from_secs(5)));
         }
-        by_caller.insert(caller.name.clone(), own + bytes);
+        caller.0.iter().for_each(|one| *by_caller.entry(one.name.clone()).or_default() += bytes);
         let weight = Weight::new(new_bytes, all);
-        Ok(Charged { bytes, caller: caller.name, by_caller: self.0.clone(), _weight: weight })
+        Ok(Charged { bytes, caller, by_caller: self.0.clone(), _weight: weight })
     }
 }
 

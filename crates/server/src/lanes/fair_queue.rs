@@ -12,7 +12,7 @@
 
 use super::part::{Part, Source};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use web::network::Network;
 
 /// How many jobs of one known browser and account may wait.
 const PER_KNOWN: usize = 2;
@@ -23,7 +23,7 @@ const RECENT: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     /// The network that it comes from.
-    pub network: IpAddr,
+    pub network: Network,
     /// The organization that it is about.
     pub organization: String,
     /// The browser and its account, if the browser is known for it.
@@ -216,7 +216,11 @@ mod tests {
     }
 
     fn stranger(network: u8, organization: &str) -> Origin {
-        Origin { network: [10, 0, 0, network].into(), organization: organization.to_owned(), known: None }
+        Origin {
+            network: Network::of([10, 0, 0, network].into()),
+            organization: organization.to_owned(),
+            known: None,
+        }
     }
 
     fn known(network: u8, who: &str) -> Origin {
@@ -349,7 +353,10 @@ mod tests {
             let mut queue = FairQueue::default();
             for number in 0..8 * places {
                 let network = [10, 1, (number >> 8) as u8, number as u8];
-                let origin = Origin { network: network.into(), ..stranger(0, &format!("o{}", number % 5)) };
+                let origin = Origin {
+                    network: Network::of(network.into()),
+                    ..stranger(0, &format!("o{}", number % 5))
+                };
                 queue.push(origin, 0, room, &mut Counting(0.into()));
                 if number < 7 * places {
                     queue.pop();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use web::network::network;
+use web::network::Network;
 
 /// How long a job may wait before it starts.
 const DEADLINE: Duration = Duration::from_millis(1500);
@@ -118,7 +118,7 @@ impl HashLane {
             wanted: Box::new(move || asked.lock().as_ref().is_some_and(|reply| !reply.is_closed())),
         };
         let origin = Origin {
-            network: network(asker.address),
+            network: Network::of(asker.address),
             organization: asker.organization.to_owned(),
             known: asker.known,
         };

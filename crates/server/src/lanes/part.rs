@@ -3,22 +3,22 @@
 
 use super::fair_queue::{Limit, Origin};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::net::IpAddr;
+use web::network::Network;
 
 /// The numbers of the jobs that wait, oldest first, and the counts of those that wait or ran lately.
 #[derive(Default)]
 pub(super) struct Part {
     waiting: usize,
-    networks: HashMap<IpAddr, Network>,
+    networks: HashMap<Network, OfNetwork>,
     organizations: HashMap<String, Organization>,
     /// By browser and account.
-    known: HashMap<String, Vec<(u64, IpAddr)>>,
+    known: HashMap<String, Vec<(u64, Network)>>,
     /// The latest jobs that ran.
     recent: VecDeque<Origin>,
 }
 
 #[derive(Default)]
-struct Network {
+struct OfNetwork {
     waiting: usize,
     recent: usize,
     /// By organization.
@@ -30,7 +30,7 @@ struct Organization {
     waiting: usize,
     recent: usize,
     /// Those with jobs that wait.
-    networks: HashSet<IpAddr>,
+    networks: HashSet<Network>,
 }
 
 /// Jobs that weigh the same.
@@ -173,11 +173,11 @@ impl Part {
         }
     }
 
-    fn all_of<'p>(&'p self, network: &'p Network) -> impl Iterator<Item = Source<'p>> {
+    fn all_of<'p>(&'p self, network: &'p OfNetwork) -> impl Iterator<Item = Source<'p>> {
         network.jobs.keys().filter_map(|organization| self.source(network, organization))
     }
 
-    fn source<'p>(&'p self, network: &'p Network, organization: &str) -> Option<Source<'p>> {
+    fn source<'p>(&'p self, network: &'p OfNetwork, organization: &str) -> Option<Source<'p>> {
         Some(Source {
             network_weight: network.weight(),
             organization_weight: self.organizations.get(organization).map_or(0, Organization::weight),
@@ -186,7 +186,7 @@ impl Part {
     }
 }
 
-impl Network {
+impl OfNetwork {
     fn weight(&self) -> usize {
         self.waiting + self.recent
     }

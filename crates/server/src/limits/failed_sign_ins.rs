@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use store::{Store, Tx};
-use web::network::network;
+use web::network::{Counted, Network};
 
 /// The most accounts in memory. Beyond it, accounts without an unwritten failure are dropped first, then all.
 const ACCOUNTS_MAX: usize = 20_000;
-/// The most networks that a row names.
+/// The most networks and sites that a row names.
 const NETWORKS_MAX: usize = 20;
 const AT_MOST_EVERY: Duration = Duration::from_secs(60);
 /// The most rows that one command writes at the stop.
@@ -31,7 +31,8 @@ struct Unwritten {
     written: Time,
     wrong: u32,
     refused: u32,
-    networks: Vec<IpAddr>,
+    /// A site stands for several networks of it.
+    networks: Vec<Counted>,
     has_more_networks: bool,
 }
 
@@ -72,7 +73,7 @@ impl FailedSignIns {
             networks: Vec::new(),
             has_more_networks: false,
         });
-        unwritten.add(failure, network(address));
+        unwritten.add(failure, Network::of(address));
         if unwritten.is_due(now) {
             unwritten.write(store, &user.id, actor);
         }
@@ -130,14 +131,20 @@ impl Unwritten {
         self.wrong + self.refused == 0
     }
 
-    fn add(&mut self, failure: Failure, network: IpAddr) {
+    fn add(&mut self, failure: Failure, network: Network) {
         match failure {
             Failure::Wrong => self.wrong = self.wrong.saturating_add(1),
             Failure::Refused => self.refused = self.refused.saturating_add(1),
         }
-        if self.networks.contains(&network) {
+        let is_named = |known: &Counted| network.counted().any(|counted| counted == *known);
+        if self.networks.iter().any(is_named) {
+            return;
+        }
+        let of_site = |known: &Counted| network.site().is_some_and(|site| known.is_in(site));
+        if let Some(other) = self.networks.iter_mut().find(|known| of_site(known)) {
+            *other = network.customer();
         } else if self.networks.len() < NETWORKS_MAX {
-            self.networks.push(network);
+            self.networks.push(network.alone());
         } else {
             self.has_more_networks = true;
         }
@@ -163,7 +170,7 @@ impl Unwritten {
             0 => String::new(),
             refused => format!(", {refused} refused without a check"),
         };
-        let networks: Vec<String> = self.networks.iter().map(IpAddr::to_string).collect();
+        let networks: Vec<String> = self.networks.iter().map(Counted::to_string).collect();
         let more = if self.has_more_networks { " and others" } else { "" };
         format!("{} failed{refused}, from {}{more}", self.wrong, networks.join(", "))
     }
@@ -189,15 +196,39 @@ mod tests {
         assert!(!unwritten.is_due(now) && unwritten.is_due(now + minute));
         assert!(unwritten.is_due(now - minute), "the clock was set back");
         for number in 0..50_u8 {
-            unwritten.add(Failure::Wrong, [10, 0, 0, number % 3].into());
+            unwritten.add(Failure::Wrong, Network::of([10, 0, 0, number % 3].into()));
         }
         assert_eq!(unwritten.details(), "50 failed, from 10.0.0.0, 10.0.0.1, 10.0.0.2");
         for number in 0..50_u8 {
-            unwritten.add(Failure::Refused, [10, 0, 1, number].into());
+            unwritten.add(Failure::Refused, Network::of([10, 0, 1, number].into()));
         }
         let details = unwritten.details();
         assert!(details.starts_with("50 failed, 50 refused without a check, from 10.0.0.0, "), "{details}");
         assert!(details.ends_with("10.0.1.16 and others"), "{details}");
         assert_eq!(details.matches("10.0.").count(), NETWORKS_MAX);
+    }
+
+    #[test]
+    fn a_row_names_the_site_of_several_networks() {
+        let now = Time::from_millis(1);
+        let mut unwritten = Unwritten {
+            organization: OrganizationId::new(now, &identity::secrets::testing::Seeded::new(1)),
+            written: now,
+            wrong: 0,
+            refused: 0,
+            networks: Vec::new(),
+            has_more_networks: false,
+        };
+        let mut add = |address: &str| {
+            unwritten.add(Failure::Wrong, Network::of(address.parse().expect("an address")));
+            unwritten.details()
+        };
+        assert_eq!(add("2001:db8:0:1::1"), "1 failed, from 2001:db8:0:1::/64");
+        assert_eq!(add("2001:db8:0:1::2"), "2 failed, from 2001:db8:0:1::/64");
+        add("203.0.113.9");
+        for number in 0..240 {
+            add(&format!("2001:db8:0:{number:x}::1"));
+        }
+        assert_eq!(add("2001:db8:1:1::1"), "244 failed, from 2001:db8::/48, 203.0.113.9, 2001:db8:1:1::/64");
     }
 }

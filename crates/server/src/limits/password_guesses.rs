@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use web::network::network;
+use web::network::{Counted, Network};
 
 /// Places in the table, in sets of [`WAYS`].
 const PLACES: usize = 32_768;
@@ -23,7 +23,7 @@ const WAYS: usize = 8;
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// The size and the recovery of a budget.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Rule {
     /// Wrong passwords without a delay.
     free: u32,
@@ -38,6 +38,8 @@ const ACCOUNT: Rule =
     Rule { free: 10, forget: Duration::from_secs(300), delay_max: Duration::from_secs(300) };
 /// A network may be an office: many users who mistype now and then.
 const NETWORK: Rule = Rule { free: 60, forget: Duration::from_secs(10), delay_max: Duration::from_secs(10) };
+/// The networks of a site have twice as many.
+const SITE: Rule = Rule { free: 120, forget: Duration::from_secs(5), delay_max: Duration::from_secs(5) };
 
 /// The state of one key.
 #[derive(Clone, Copy, Default)]
@@ -66,7 +68,8 @@ pub(crate) struct PasswordGuesses {
 pub(crate) struct Attempt<'t> {
     table: &'t PasswordGuesses,
     own: u64,
-    network: Option<u64>,
+    /// Those of the network, with the rule of each.
+    of_network: Vec<(u64, Rule)>,
 }
 
 /// The result of a comparison.
@@ -85,8 +88,8 @@ impl Attempt<'_> {
             Outcome::Right => place(&mut places, self.own).wrong = 0,
             Outcome::Wrong => {
                 place(&mut places, self.own).count(ACCOUNT, now);
-                if let Some(key) = self.network {
-                    place(&mut places, key).count(NETWORK, now);
+                for (key, rule) in &self.of_network {
+                    place(&mut places, *key).count(*rule, now);
                 }
             }
         }
@@ -122,8 +125,11 @@ impl PasswordGuesses {
         now: Time,
     ) -> Result<Attempt<'_>, Duration> {
         let own = self.key(&["account", organization.as_str(), &email.trim().to_lowercase()]);
-        let of_network = self.key(&["network", &network(address).to_string()]);
-        self.admit(own, Some(of_network), now)
+        let of_network = |counted: Counted| {
+            let rule = if counted.is_site() { SITE } else { NETWORK };
+            (self.key(&["network", &counted.to_string()]), rule)
+        };
+        self.admit(own, Network::of(address).counted().map(of_network).collect(), now)
     }
 
     /// Begins an attempt in a browser that is known for the account.
@@ -134,19 +140,19 @@ impl PasswordGuesses {
         now: Time,
     ) -> Result<Attempt<'_>, Duration> {
         let own = self.key(&["known", user.as_str(), browser]);
-        self.admit(own, None, now)
+        self.admit(own, Vec::new(), now)
     }
 
-    fn admit(&self, own: u64, of_network: Option<u64>, now: Time) -> Result<Attempt<'_>, Duration> {
+    fn admit(&self, own: u64, of_network: Vec<(u64, Rule)>, now: Time) -> Result<Attempt<'_>, Duration> {
         let mut places = self.places.lock();
-        let network = of_network.map_or(Ok(()), |key| place(&mut places, key).wait(NETWORK, now));
+        let network = of_network.iter().try_for_each(|(key, rule)| place(&mut places, *key).wait(*rule, now));
         let meter = place(&mut places, own);
         if let Err(wait) = network.and_then(|()| meter.wait(ACCOUNT, now)) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(wait);
         }
         meter.open += 1;
-        Ok(Attempt { table: self, own, network: of_network })
+        Ok(Attempt { table: self, own, of_network })
     }
 
     /// Attempts that were refused.
@@ -336,6 +342,19 @@ mod tests {
             }
         }
         assert!((300..=400).contains(&tried), "{tried}");
+    }
+
+    #[test]
+    fn the_networks_of_a_site_have_twice_the_budget_of_one() {
+        let table = guesses();
+        let tried = (0..400).filter(|number| {
+            let address = format!("2001:db8:0:{number:x}::1").parse().expect("an address");
+            let attempt = table.begin(&acme(), &format!("{number}@acme.test"), address, START);
+            attempt.map(|attempt| attempt.end(Outcome::Wrong, START)).is_ok()
+        });
+        assert_eq!(tried.count(), 120);
+        let elsewhere = "2001:db8:1::1".parse().expect("an address");
+        assert!(table.begin(&acme(), "new@acme.test", elsewhere, START).is_ok());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The number of device codes, or of posted authorization requests, that a client has pending: bounded, so that a broken
-//! or hostile one cannot fill the disk. When half of the room is taken, one network gets at most a tenth of it.
+//! or hostile one cannot fill the disk. When half of the room is taken, one network gets at most a tenth of what is left,
+//! and a site a fifth, so that a few networks cannot take all of it.
 //!
 //! Counted in memory by the minute of creation. A code counts for its whole life, also after the decision.
 
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
-use web::network::network;
+use web::network::{Counted, Network};
 
 const MINUTE_MS: i64 = 60_000;
 /// The minutes of a code's life, and one for rounding.
@@ -27,7 +28,7 @@ struct Counts {
 #[derive(Default)]
 struct Minute {
     all: usize,
-    by_network: HashMap<IpAddr, usize>,
+    by_network: HashMap<Counted, usize>,
 }
 
 impl Quota {
@@ -42,35 +43,37 @@ impl Quota {
         let minute = now.millis() / MINUTE_MS;
         let mut clients = self.0.lock();
         if let Some(counts) = clients.get_mut(client) {
-            return counts.admit(network(address), most, minute);
+            return counts.admit(Network::of(address), most, minute);
         }
         clients.retain(|_, counts| (minute - counts.newest_minute).abs() < MINUTES as i64);
         let mut counts = Counts { newest_minute: minute, ..Counts::default() };
-        let admitted = counts.admit(network(address), most, minute);
+        let admitted = counts.admit(Network::of(address), most, minute);
         clients.insert(client.clone(), counts);
         admitted
     }
 }
 
 impl Counts {
-    fn admit(&mut self, network: IpAddr, most: usize, minute: i64) -> Result<(), Duration> {
+    fn admit(&mut self, network: Network, most: usize, minute: i64) -> Result<(), Duration> {
         // Two requests may come here in another order than they read the clock.
         if minute + 1 < self.newest_minute {
             *self = Counts { newest_minute: minute, ..Counts::default() };
         }
         self.turn(minute);
         let all: usize = self.by_minute.iter().map(|minute| minute.all).sum();
-        if all >= most || (all >= most.div_ceil(2) && self.of(network) >= most.div_ceil(10)) {
+        let left = most.saturating_sub(all);
+        let has_share = |counted: Counted| self.of(counted) >= counted.share() * left.div_ceil(10);
+        if left == 0 || (left <= most / 2 && network.counted().any(has_share)) {
             return Err(Duration::from_secs(60));
         }
         let current = &mut self.by_minute[minute.rem_euclid(MINUTES as i64) as usize];
         current.all += 1;
-        *current.by_network.entry(network).or_default() += 1;
+        network.counted().for_each(|counted| *current.by_network.entry(counted).or_default() += 1);
         Ok(())
     }
 
-    fn of(&self, network: IpAddr) -> usize {
-        self.by_minute.iter().filter_map(|minute| minute.by_network.get(&network)).sum()
+    fn of(&self, counted: Counted) -> usize {
+        self.by_minute.iter().filter_map(|minute| minute.by_network.get(&counted)).sum()
     }
 
     /// Forgets the minutes that are over.
@@ -129,15 +132,36 @@ mod tests {
     }
 
     #[test]
-    fn one_network_has_a_tenth_when_half_is_taken() {
+    fn one_network_has_a_tenth_of_what_is_left_when_half_is_taken() {
         let (pending, one) = (Quota::default(), client(1));
-        let admit = |number| pending.admit(&one, address(number), 100, start()).is_ok();
-        assert!((0..45).all(|_| admit(1)), "alone, it may have more");
-        assert!((0..5).all(|_| admit(2)));
+        let admit = |number| pending.admit(&one, address(number), 1000, start()).is_ok();
+        assert!((0..490).all(|_| admit(1)), "alone, it may have more");
+        assert!((0..10).all(|_| admit(2)));
         assert!(!admit(1), "half is taken");
-        assert!((0..5).all(|_| admit(2)));
-        assert!(!admit(2), "it has its tenth");
-        assert!((3..48).all(admit), "there is room for others");
-        assert!(!admit(99), "the client has its own limit");
+        assert_eq!((0..100).filter(|_| admit(2)).count(), 37, "with its 10 a tenth of the 463 that are left");
+        assert_eq!((0..100).filter(|_| admit(3)).count(), 43);
+        assert!((4..424).all(admit), "there is room for others");
+        assert!(!admit(9999), "the client has its own limit");
+    }
+
+    #[test]
+    fn a_few_sites_leave_room_for_others() {
+        let (pending, one) = (Quota::default(), client(1));
+        let admit = |site: u32, network: u32| {
+            let address = format!("2001:db8:{site:x}:{network:x}::1").parse().expect("an address");
+            pending.admit(&one, address, 10_000, start()).is_ok()
+        };
+        let of_site = |site: u32| {
+            // Each network of the site asks until it is refused.
+            (0..500).map(|network| (0..10_000).take_while(|_| admit(site, network)).count()).sum::<usize>()
+        };
+        let taken: Vec<usize> = (0..10).map(of_site).collect();
+        assert!(taken[0] <= 5_000 && taken[1] <= 1_000, "{taken:?}");
+        for number in 0..50 {
+            assert!(
+                pending.admit(&one, address(number), 10_000, start()).is_ok(),
+                "{number} after {taken:?}"
+            );
+        }
     }
 }

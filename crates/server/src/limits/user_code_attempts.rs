@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
-use web::network::network;
+use web::network::{Counted, Network};
 
 /// Wrong codes in a minute: by one browser or user, by the browsers of one network without a user, by the users of one
-/// network.
+/// network. A site has twice as many as a network.
 const PER_BROWSER: u32 = 10;
 const PER_NETWORK: u32 = 30;
 const PER_NETWORK_OF_USERS: u32 = 300;
@@ -60,8 +60,8 @@ struct Counts {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Who(Who),
-    Network(IpAddr),
-    NetworkOfUsers(IpAddr),
+    Network(Counted),
+    NetworkOfUsers(Counted),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -77,14 +77,16 @@ impl Guesser {
     }
 
     /// The counters of this attempt, with the limit of each in a minute.
-    fn budgets(&self) -> [(Key, u32); 2] {
-        let network = network(self.address);
-        let of_network = if self.is_stranger() {
-            (Key::Network(network), PER_NETWORK)
-        } else {
-            (Key::NetworkOfUsers(network), PER_NETWORK_OF_USERS)
+    fn budgets(&self) -> Vec<(Key, u32)> {
+        let of_network = |counted: Counted| {
+            let (key, most) = match self.is_stranger() {
+                true => (Key::Network(counted), PER_NETWORK),
+                false => (Key::NetworkOfUsers(counted), PER_NETWORK_OF_USERS),
+            };
+            (key, most * counted.share() as u32)
         };
-        [(Key::Who(self.who.clone()), PER_BROWSER), of_network]
+        let own = (Key::Who(self.who.clone()), PER_BROWSER);
+        std::iter::once(own).chain(Network::of(self.address).counted().map(of_network)).collect()
     }
 }
 
@@ -258,6 +260,20 @@ mod tests {
         }
         assert_eq!(guess(&attempts, &ada, now), Err(Refusal::Wait(WINDOW)), "her own budget");
         assert!(attempts.begin(&user(2, ada.address), now).is_ok(), "a colleague has another");
+    }
+
+    #[test]
+    fn the_networks_of_a_site_have_twice_the_budget_of_one() {
+        let attempts = UserCodeAttempts::new(10_000);
+        let now = Time::from_millis(1_000_000);
+        let stranger = |number: u32| {
+            let address = format!("2001:db8:0:{number:x}::1").parse().expect("an address");
+            Guesser { who: Who::Browser(number.to_string()), address }
+        };
+        let tried = (0..200).filter(|number| guess(&attempts, &stranger(*number), now).is_ok()).count();
+        assert_eq!(tried, 2 * PER_NETWORK as usize);
+        let elsewhere = Guesser { address: "2001:db8:1::1".parse().expect("an address"), ..stranger(0) };
+        assert!(attempts.begin(&elsewhere, now).is_ok());
     }
 
     #[test]

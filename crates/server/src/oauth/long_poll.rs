@@ -12,15 +12,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use web::network::network;
+use web::network::{Counted, Network};
 
 /// The interval at which a device should poll.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 /// The tolerance for early polls, because clocks and networks are not exact.
 const TOLERANCE: Duration = Duration::from_secs(1);
-/// The maximum number of held polls, in total and from one address.
+/// The maximum number of held polls, in total and from one network; from a site twice as many.
 const HELD_MAX: usize = 20_000;
-const HELD_PER_ADDRESS_MAX: usize = 200;
+const HELD_PER_NETWORK_MAX: usize = 200;
 /// The maximum number of poll times in one generation, and its minimum age.
 const REMEMBERED: usize = 40_000;
 const GENERATION: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ pub(crate) struct LongPolls {
 #[derive(Default)]
 struct State {
     held: HashMap<DeviceId, Held>,
-    per_address: HashMap<IpAddr, usize>,
+    counts: HashMap<Counted, usize>,
     young: HashMap<u64, Poll>,
     old: HashMap<u64, Poll>,
     turned_at: Time,
@@ -56,7 +56,7 @@ struct State {
 
 struct Held {
     number: u64,
-    address: IpAddr,
+    network: Network,
     wake: Arc<Notify>,
 }
 
@@ -105,21 +105,24 @@ impl LongPolls {
 
     /// Takes a place for a poll and releases an older poll of the same code. Returns `None` if all places are taken.
     pub(crate) fn hold(self: &Arc<LongPolls>, device: &DeviceId, address: IpAddr) -> Option<HeldPoll> {
-        let address = network(address);
+        let network = Network::of(address);
         let mut state = self.state.lock();
         if let Some(older) = state.held.remove(device) {
             older.wake.notify_one();
-            state.leave(older.address);
+            state.leave(older.network);
         }
         let closing = self.closing.load(std::sync::atomic::Ordering::Relaxed);
-        let from_here = state.per_address.get(&address).copied().unwrap_or(0);
-        if closing || state.held.len() >= HELD_MAX || from_here >= HELD_PER_ADDRESS_MAX {
+        let has_share = |counted: Counted| {
+            let held = state.counts.get(&counted).copied().unwrap_or_default();
+            held >= counted.share() * HELD_PER_NETWORK_MAX
+        };
+        if closing || state.held.len() >= HELD_MAX || network.counted().any(has_share) {
             return None;
         }
-        *state.per_address.entry(address).or_default() += 1;
+        network.counted().for_each(|counted| *state.counts.entry(counted).or_default() += 1);
         state.counter += 1;
         let (number, wake) = (state.counter, Arc::new(Notify::new()));
-        state.held.insert(device.clone(), Held { number, address, wake: wake.clone() });
+        state.held.insert(device.clone(), Held { number, network, wake: wake.clone() });
         Some(HeldPoll { long_polls: self.clone(), device: device.clone(), number, wake })
     }
 
@@ -138,11 +141,13 @@ impl LongPolls {
 }
 
 impl State {
-    fn leave(&mut self, address: IpAddr) {
-        if let Some(count) = self.per_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_address.remove(&address);
+    fn leave(&mut self, network: Network) {
+        for counted in network.counted() {
+            if let Some(count) = self.counts.get_mut(&counted) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&counted);
+                }
             }
         }
     }
@@ -173,7 +178,7 @@ impl Drop for HeldPoll {
         if state.held.get(&self.device).is_some_and(|held| held.number == self.number)
             && let Some(held) = state.held.remove(&self.device)
         {
-            state.leave(held.address);
+            state.leave(held.network);
         }
     }
 }
@@ -233,6 +238,24 @@ mod tests {
         assert_eq!(long_polls.count(), 1);
         drop(newer);
         assert_eq!(long_polls.count(), 0);
-        assert!(long_polls.state.lock().per_address.is_empty());
+        assert!(long_polls.state.lock().counts.is_empty());
+    }
+
+    #[test]
+    fn a_network_and_its_site_hold_so_many_polls() {
+        let long_polls = Arc::new(LongPolls::default());
+        let hold = |number: usize, address: &str| {
+            long_polls.hold(&device(number as u64), address.parse().expect("an address"))
+        };
+        let most = HELD_PER_NETWORK_MAX;
+        let one: Vec<_> = (0..most).map_while(|number| hold(number, "2001:db8:0:1::1")).collect();
+        assert_eq!(one.len(), most);
+        assert!(hold(most, "2001:db8:0:1::2").is_none(), "the same network");
+        let rest = (most..).map_while(|number| hold(number, &format!("2001:db8:0:{:x}::1", number + 2)));
+        let rest: Vec<_> = rest.collect();
+        assert_eq!(rest.len(), most, "a site has twice as many, from however many networks");
+        assert!(hold(3 * most, "2001:db8:1::1").is_some() && hold(3 * most, "203.0.113.9").is_some());
+        drop((one, rest));
+        assert!(long_polls.state.lock().counts.is_empty());
     }
 }

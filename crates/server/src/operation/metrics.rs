@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::CacheStats;
-use web::forwarded::is_for_others;
+use web::forwarded::{is_for_others, is_trusted};
 use web::host::is_for_loopback;
-use web::{ConnectionCounts, Peer, RequestLog, Tls};
+use web::{Cidr, ConnectionCounts, Peer, RequestLog, Tls};
 
 /// A database that does not answer for so long is one that is not ready.
 const READY_MAX: Duration = Duration::from_secs(2);
@@ -145,7 +145,7 @@ fn may_read(app: &App, peer: Option<Peer>, uri: &Uri, headers: &HeaderMap) -> bo
             identity::secrets::matches(sent.as_bytes(), &identity::secrets::hash(token.as_bytes()))
         }
         None => {
-            let is_local = peer.is_some_and(|peer| peer.address.to_canonical().is_loopback());
+            let is_local = peer.is_some_and(|peer| is_trusted(peer.address, &Cidr::LOOPBACK));
             // A page in this machine's browser may get any name to lead here.
             is_local && !is_for_others(headers) && is_for_loopback(uri, headers)
         }
