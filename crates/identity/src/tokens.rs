@@ -228,16 +228,6 @@ pub fn verify_id_hint(ring: &Ring, issuer: &str, token: &str, now: Time) -> Opti
     claims_of::<IdClaims>(token, now).filter(|claims| claims.iss == issuer)
 }
 
-/// Reads the client for which an ID token says that it was issued, without verification: anybody can write it.
-pub fn unverified_client(token: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct ForClient {
-        aud: String,
-    }
-    let payload = payload(token).filter(|_| token.len() <= LENGTH_MAX)?;
-    serde_json::from_slice(&payload).ok().map(|ForClient { aud }| aud)
-}
-
 /// Reads the claims of an access token that has been verified.
 pub fn read_access(token: &str) -> Option<AccessClaims> {
     serde_json::from_slice(&payload(token)?).ok()

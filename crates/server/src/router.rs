@@ -2,7 +2,7 @@
 
 use crate::dev::demo;
 use crate::operation::{health, metrics};
-use crate::web::dispatch::{Routes, delete, get, patch, post, put};
+use crate::web::dispatch::{Routes, acting_get, delete, get, patch, post, put};
 use crate::web::error::Problem;
 use crate::{api, oauth, openapi, pages, webhooks};
 use axum::response::{IntoResponse, Response};
@@ -19,17 +19,17 @@ pub fn router() -> Routes {
         .route("/.well-known/oauth-protected-resource", get(oauth::discovery::protected_origin))
         .route("/.well-known/oauth-protected-resource/api", get(oauth::discovery::protected_api))
         .route("/.well-known/jwks.json", get(oauth::discovery::jwks))
-        .route("/auth/authorize", get(oauth::authorize::get).post(oauth::authorize::post))
+        .route("/auth/authorize", acting_get(oauth::authorize::get).post(oauth::authorize::post))
         .route("/auth/device/code", post(oauth::device_code::post))
         .route("/auth/token", post(oauth::token::post))
         .route("/auth/revoke", post(oauth::revoke::post))
         .route("/auth/introspect", post(oauth::introspect::post))
         .route("/auth/userinfo", get(oauth::userinfo::get).post(oauth::userinfo::get))
-        .route("/auth/logout", get(oauth::logout::get).post(oauth::logout::post))
+        .route("/auth/logout", acting_get(oauth::logout::get).post(oauth::logout::post))
         // What a service reads
         .route("/api/subscription", get(api::subscription::get))
         .route("/api/user", get(api::user::get))
-        .route("/api/live", get(api::live::get))
+        .route("/api/live", acting_get(api::live::get))
         // What the back end of a service reads
         .route("/api/service/users", get(api::service::users))
         .route("/api/service/check", post(api::service::check))
@@ -173,10 +173,10 @@ pub fn router() -> Routes {
         .route("/assets/logo.svg", get(pages::assets::logo))
         .route("/favicon.ico", get(pages::assets::logo))
         // The demo's sample products
-        .route("/demo/{product}", get(demo::show))
-        .route("/demo/{product}/live", get(demo::live))
+        .route("/demo/{product}", acting_get(demo::show))
+        .route("/demo/{product}/live", acting_get(demo::live))
         .route("/demo/{product}/login", get(demo::sign_in))
-        .route("/demo/{product}/callback", get(demo::callback))
+        .route("/demo/{product}/callback", acting_get(demo::callback))
         .route("/demo/{product}/logout", get(demo::sign_out))
         // Operation
         .route("/healthz", get(health::healthz))

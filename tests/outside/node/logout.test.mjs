@@ -64,9 +64,11 @@ test('with an ID token, the user is signed out and sent back at once, also the s
   }
 });
 
-test('without parameters, the user is signed out and told so', limit, async () => {
+test('without parameters, the user is asked, signed out and told so', limit, async () => {
   const { page } = await signedIn();
   await page.goto(`${demo.issuer}/auth/logout`);
+  assert.ok(!(await isSignedOut(page)), await look(page));
+  await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByRole('heading', { name: 'You are signed out' }).waitFor();
   assert.ok(await isSignedOut(page), await look(page));
 });

@@ -1,12 +1,12 @@
 //! `/auth/logout` (OpenID Connect RP-Initiated Logout 1.0): a client sends its user here to sign out.
 //!
-//! - An `id_token_hint` of the browser's own session signs out at once.
-//! - `client_id` alone, a hint of another session, or one that cannot be verified asks the user first.
-//! - Without parameters, all sessions of the browser end.
-//! - `post_logout_redirect_uri` alone asks the user, ends all sessions and stays here: nothing proves whose address it is.
+//! - A top-level navigation with an `id_token_hint` of the browser's own session signs out at once.
+//! - Everything else asks the user first, because any page can send a user here.
+//! - Without a session nothing is asked and nothing changes.
 //!
-//! Afterwards the user goes to `post_logout_redirect_uri`, if it is registered for the client. This works without a
-//! session too: a product also signs out users whose session has ended here.
+//! The hint or `client_id` names the client. Its organization is the one to sign out of; without a client it is all of them.
+//! Afterwards the user goes to `post_logout_redirect_uri`, if it is registered for the client. A request with a fault, such
+//! as a hint that does not verify, leads nowhere: the page says what is wrong.
 
 use super::params::Params;
 use crate::app::App;
@@ -15,9 +15,10 @@ use crate::pages::flash::Flash;
 use crate::pages::respond::{Link, PageError, PageResult, page, see_other};
 use crate::pages::sign_in;
 use crate::pages::views::{Done, SARSEN, SignOut};
+use crate::web::fetch_metadata::is_top_level;
 use axum::extract::State;
 use axum::response::Response;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use identity::Error;
 use identity::clients::Client;
 use identity::sessions::Session;
@@ -26,35 +27,52 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The parameters of a request.
-const PARAMETERS: [&str; 5] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", ASK];
-/// The parameter of our own with which a confirmation of all sign-outs asks again.
-const ASK: &str = "sarsen_ask";
+const PARAMETERS: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
 /// The most bytes of a request. A posted one becomes an address, and one in an address becomes the form of a confirmation.
 const REQUEST_MAX: usize = 8 * 1024;
 /// The most bytes of a posted form: a request, and the CSRF token of a confirmation.
 const BODY_MAX: usize = REQUEST_MAX + 1024;
 
-pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(params): Asked) -> PageResult {
-    let understood = match as_query(&params) {
-        Ok(_) => understand(&app, &params).await,
-        Err(error) => Err(error),
-    };
-    let understood = match understood {
-        Ok(understood) => understood,
-        Err(error) => return Err(browser.lead_on(&app, error).await),
-    };
-    let request = match understood {
-        Logout::OfClient(request) => request,
-        Logout::Everywhere => return sign_out_everywhere(&app, &browser).await,
-        Logout::EverywhereIfConfirmed => return ask_everywhere(&app, &browser).await,
-    };
-    let Some(session) = browser.session(&app, request.slug()).await? else {
-        return Ok(request.depart(&app, Vec::new()));
-    };
-    match request.is_of(&session) {
-        true => request.sign_out(&app, &browser).await,
-        false => ask(&app, &browser, &request, &session, &params).await,
+const NO_HINT: &str = "id_token_hint is not a valid ID token of this server.";
+const HINT_OF_ANOTHER: &str = "client_id is not the client that received id_token_hint.";
+const UNKNOWN_CLIENT: &str = "The client is not known.";
+const NOT_REGISTERED: &str =
+    "post_logout_redirect_uri is not registered for this product. It must be equal, byte for byte.";
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    browser: Browser,
+    headers: HeaderMap,
+    Asked(params): Asked,
+) -> PageResult {
+    match answer(&app, &browser, &headers, &params).await {
+        Ok(response) => Ok(response),
+        Err(error) => Err(browser.lead_on(&app, error).await),
     }
+}
+
+async fn answer(app: &App, browser: &Browser, headers: &HeaderMap, params: &Params) -> PageResult {
+    as_query(params)?;
+    let request = Request::understand(app, params).await?;
+    let Some(client) = &request.client else { return everywhere(app, browser, &request, params).await };
+    let Some(session) = browser.session(app, &client.organization_slug).await? else {
+        return match request.fault {
+            Some(fault) => Err(PageError::bad(fault).link(Link::SignIn(client.organization_slug.clone()))),
+            None => Ok(request.depart(app, client, Vec::new())),
+        };
+    };
+    if request.fault.is_none() && request.is_of(&session) && is_top_level(headers) {
+        return request.sign_out(app, browser).await;
+    }
+    let user = app.lookups.user(&session.user, app.now()).await?;
+    let home = sign_in::home(&client.organization_slug);
+    Ok(ask(
+        app,
+        browser,
+        &request,
+        params,
+        &Question { brand: &client.organization_name, emails: &[&user.email], home: &home },
+    ))
 }
 
 /// The user's confirmation. A request of a client continues with a GET, because a browser sends no cookies with the POST
@@ -75,10 +93,7 @@ pub(crate) async fn post(
 
 async fn confirmed(app: &App, browser: &Browser, form: &Form) -> PageResult {
     browser.check_csrf(app, form)?;
-    match understand(app, form.params()).await? {
-        Logout::OfClient(request) => request.sign_out(app, browser).await,
-        Logout::Everywhere | Logout::EverywhereIfConfirmed => sign_out_everywhere(app, browser).await,
-    }
+    Request::understand(app, form.params()).await?.sign_out(app, browser).await
 }
 
 /// A request as a query, if it is not too long.
@@ -95,77 +110,49 @@ fn sent_again(params: &Params) -> impl Iterator<Item = (&'static str, &str)> {
     PARAMETERS.into_iter().filter_map(|name| Some((name, params.get(name)?)))
 }
 
-/// What a request asks for.
-enum Logout {
-    /// To sign out of the organization of a client.
-    OfClient(Box<Request>),
-    /// To sign out of all organizations.
-    Everywhere,
-    /// The same, by somebody who names an address and no client.
-    EverywhereIfConfirmed,
-}
-
-/// A request of a client, with an address that is registered for it.
+/// A request that was read.
 struct Request {
-    client: Arc<Client>,
+    /// The client of the hint, or of `client_id`.
+    client: Option<Arc<Client>>,
+    /// Those of the hint, if it verifies and is the client's.
     claims: Option<IdClaims>,
     /// Where the user goes on to, with `state`.
     target: Option<String>,
-}
-
-/// Reads a request.
-async fn understand(app: &App, params: &Params) -> Result<Logout, PageError> {
-    let now = app.now();
-    let (hint, named) = (params.get("id_token_hint"), params.get("client_id"));
-    let claims = match hint {
-        Some(hint) => {
-            let ring = app.lookups.ring(now).await?;
-            tokens::verify_id_hint(&ring, &app.settings.issuer, hint, now)
-        }
-        None => None,
-    };
-    let hinted = claims.as_ref().map(|claims| &*claims.aud);
-    if hinted.is_some() && named.is_some() && hinted != named {
-        return Err(PageError::bad("client_id is not the client that received id_token_hint."));
-    }
-    let target = params.get("post_logout_redirect_uri");
-    let wrong_hint = || PageError::bad("id_token_hint is not a valid ID token of this server.");
-    // A hint that cannot be verified names the client, as `client_id` would, and proves nothing.
-    let unverified = match hint {
-        Some(hint) if hinted.or(named).is_none() => {
-            Some(tokens::unverified_client(hint).ok_or_else(wrong_hint)?)
-        }
-        _ => None,
-    };
-    let Some(id) = hinted.or(named).or(unverified.as_deref()) else {
-        let asks = target.is_some() || params.get(ASK).is_some();
-        return Ok(if asks { Logout::EverywhereIfConfirmed } else { Logout::Everywhere });
-    };
-    let client = match app.lookups.client(id, now).await {
-        Ok(client) => client,
-        Err(Error::NotFound { .. }) if unverified.is_some() => return Err(wrong_hint()),
-        Err(Error::NotFound { .. }) => return Err(PageError::bad("The client is not known.")),
-        Err(error) => return Err(error.into()),
-    };
-    if target.is_some_and(|uri| !client.may_return_to(uri)) {
-        let error = PageError::bad(
-            "post_logout_redirect_uri is not registered for this product. It must be equal, byte for byte.",
-        );
-        return Err(error.link(Link::SignIn(client.organization_slug.clone())));
-    }
-    let target = target.map(|uri| with_state(uri, params.get("state")));
-    Ok(Logout::OfClient(Box::new(Request { client, claims, target })))
-}
-
-fn with_state(uri: &str, state: Option<&str>) -> String {
-    let Some(state) = state else { return uri.to_owned() };
-    let joint = if uri.contains('?') { '&' } else { '?' };
-    format!("{uri}{joint}state={}", encoded(state))
+    /// What is wrong with the request. Then there is no target.
+    fault: Option<&'static str>,
 }
 
 impl Request {
-    fn slug(&self) -> &str {
-        &self.client.organization_slug
+    async fn understand(app: &App, params: &Params) -> Result<Request, PageError> {
+        let now = app.now();
+        let (hint, named) = (params.get("id_token_hint"), params.get("client_id"));
+        let (mut claims, mut fault) = (None, None);
+        if let Some(hint) = hint {
+            let ring = app.lookups.ring(now).await?;
+            match tokens::verify_id_hint(&ring, &app.settings.issuer, hint, now) {
+                None => fault = Some(NO_HINT),
+                Some(own) if named.is_some_and(|named| named != own.aud) => fault = Some(HINT_OF_ANOTHER),
+                Some(own) => claims = Some(own),
+            }
+        }
+        let client = match claims.as_ref().map(|claims| &*claims.aud).or(named) {
+            None => None,
+            Some(id) => match app.lookups.client(id, now).await {
+                Ok(client) => Some(client),
+                Err(Error::NotFound { .. }) => {
+                    fault = fault.or(Some(UNKNOWN_CLIENT));
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            },
+        };
+        // Without a client nothing proves whose address it is.
+        let sent = client.as_ref().zip(params.get("post_logout_redirect_uri"));
+        if sent.is_some_and(|(client, uri)| !client.may_return_to(uri)) {
+            fault = fault.or(Some(NOT_REGISTERED));
+        }
+        let target = sent.filter(|_| fault.is_none()).map(|(_, uri)| with_state(uri, params.get("state")));
+        Ok(Request { client, claims, target, fault })
     }
 
     /// Whether the hint was issued in this session.
@@ -176,68 +163,86 @@ impl Request {
     }
 
     async fn sign_out(&self, app: &App, browser: &Browser) -> PageResult {
-        Ok(self.depart(app, browser.sign_out(app, self.slug()).await?))
+        let Some(client) = &self.client else {
+            return Ok(signed_out(browser.sign_out_everywhere(app).await?));
+        };
+        let cookies = browser.sign_out(app, &client.organization_slug).await?;
+        Ok(self.depart(app, client, cookies))
     }
 
     /// Sends the user on. Without an address that is the sign-in page of the organization.
-    fn depart(&self, app: &App, mut cookies: Vec<HeaderValue>) -> Response {
+    fn depart(&self, app: &App, client: &Client, mut cookies: Vec<HeaderValue>) -> Response {
         match &self.target {
             Some(target) => see_other(target, cookies),
             None => {
-                cookies.extend(Flash::SignedOut.cookie(app, self.slug()));
-                see_other(&sign_in::path(self.slug()), cookies)
+                cookies.extend(Flash::SignedOut.cookie(app, &client.organization_slug));
+                see_other(&sign_in::path(&client.organization_slug), cookies)
             }
         }
     }
 }
 
-async fn ask(
+fn with_state(uri: &str, state: Option<&str>) -> String {
+    let Some(state) = state else { return uri.to_owned() };
+    let joint = if uri.contains('?') { '&' } else { '?' };
+    format!("{uri}{joint}state={}", encoded(state))
+}
+
+/// Who is asked before the sign-out, and where they stay otherwise.
+struct Question<'a> {
+    brand: &'a str,
+    emails: &'a [&'a str],
+    home: &'a str,
+}
+
+fn ask(
     app: &App,
     browser: &Browser,
     request: &Request,
-    session: &Session,
     params: &Params,
-) -> PageResult {
-    let user = app.lookups.user(&session.user, app.now()).await?;
-    let hidden: Vec<(&str, &str)> = sent_again(params).collect();
+    question: &Question<'_>,
+) -> Response {
+    let hidden: Vec<(&str, &str)> = match (&request.client, request.fault) {
+        (Some(client), Some(_)) => vec![("client_id", client.id.as_str())],
+        (Some(_), None) => sent_again(params).collect(),
+        (None, _) => Vec::new(),
+    };
     let view = SignOut {
-        brand: &request.client.organization_name,
-        user_emails: &[&user.email],
+        brand: question.brand,
+        user_emails: question.emails,
+        fault: request.fault,
         csrf: &browser.csrf(app),
         hidden: &hidden,
         action: "/auth/logout",
-        stay_href: &sign_in::home(request.slug()),
+        stay_href: question.home,
     };
-    Ok(browser.page(app, view.markup()))
+    browser.page(app, view.markup())
 }
 
-/// Asks before all sessions of the browser end.
-async fn ask_everywhere(app: &App, browser: &Browser) -> PageResult {
+/// Answers a request without a client: all sessions of the browser would end.
+async fn everywhere(app: &App, browser: &Browser, request: &Request, params: &Params) -> PageResult {
     let (mut emails, mut home) = (BTreeSet::new(), None);
     for (slug, session) in browser.sessions(app).await? {
         emails.insert(app.lookups.user(&session.user, app.now()).await?.email.clone());
         home.get_or_insert_with(|| sign_in::home(&slug));
     }
-    let Some(home) = home else { return sign_out_everywhere(app, browser).await };
-    let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
-    let view = SignOut {
-        brand: SARSEN,
-        user_emails: &emails,
-        csrf: &browser.csrf(app),
-        hidden: &[(ASK, "1")],
-        action: "/auth/logout",
-        stay_href: &home,
-    };
-    Ok(browser.page(app, view.markup()))
+    match (home, request.fault) {
+        (Some(home), _) => {
+            let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
+            let question = Question { brand: SARSEN, emails: &emails, home: &home };
+            Ok(ask(app, browser, request, params, &question))
+        }
+        (None, Some(fault)) => Err(PageError::bad(fault)),
+        (None, None) => Ok(signed_out(Vec::new())),
+    }
 }
 
-async fn sign_out_everywhere(app: &App, browser: &Browser) -> PageResult {
-    let cookies = browser.sign_out_everywhere(app).await?;
+fn signed_out(cookies: Vec<HeaderValue>) -> Response {
     let done = Done {
         brand: SARSEN,
         title: "You are signed out",
         text: "All sign-ins of this browser have ended. You can close this page.",
         good: true,
     };
-    Ok(page(StatusCode::OK, done.markup(), cookies))
+    page(StatusCode::OK, done.markup(), cookies)
 }

@@ -8,9 +8,9 @@ use crate::api::subscription::Answer;
 use crate::app::App;
 use crate::web::error::Problem;
 use axum::extract::FromRequestParts;
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use http::{HeaderMap, Method};
 use identity::api_keys::{self, ApiKey};
 use identity::ids::{ServiceId, UserId};
 use identity::{Access, Lookups, Time};
@@ -77,7 +77,9 @@ impl Credential {
             let detail = "The API key is invalid, expired or revoked, or its organization is not active. Use another key.";
             return Err(Problem::invalid_token(detail));
         };
-        app.key_use.note(&app.store, &key.id, now);
+        if parts.method != Method::HEAD {
+            app.key_use.note(&app.store, &key.id, now);
+        }
         Ok(Credential::Key(key))
     }
 }
@@ -137,7 +139,9 @@ impl FromRequestParts<App> for ServiceUser {
         let good = own.is_some() && terms.audiences.iter().any(|audience| named_service(audience) == own);
         match (access.user(), terms.service.clone()) {
             (Some(user), Some(service)) if good => {
-                app.last_seen.note(&app.store, &user, now);
+                if parts.method != Method::HEAD {
+                    app.last_seen.note(&app.store, &user, now);
+                }
                 Ok(ServiceUser { user, service, access, now, app: app.clone() })
             }
             _ => Err(Problem::insufficient_scope("This needs a user's token for a service.")),

@@ -6,8 +6,8 @@
 use crate::app::App;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::response::Response;
-use http::header::ALLOW;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{ALLOW, CACHE_CONTROL};
 use http::{HeaderValue, Method};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub struct Methods {
     /// The path as it is in the table of routes, such as `/o/{slug}/login`.
     route: &'static str,
     endpoints: Vec<(Method, Endpoint)>,
+    /// The handler for HEAD, where it is not that for GET.
+    head: Option<Endpoint>,
     /// The place of the first of them in the list of all.
     first: usize,
 }
@@ -56,6 +58,14 @@ pub(super) struct PathParameters(pub(super) Arc<[(String, String)]>);
 /// A handler for GET and HEAD.
 pub fn get<H: Handler<T, App, Future = Answer>, T: 'static>(handler: H) -> Methods {
     Methods::default().get(handler)
+}
+
+/// A handler for a GET that changes something or keeps a place, such as a stream. HEAD does neither: its response is empty
+/// and comes at once.
+pub fn acting_get<H: Handler<T, App, Future = Answer>, T: 'static>(handler: H) -> Methods {
+    let empty = || ([(CACHE_CONTROL, HeaderValue::from_static("no-store"))], ()).into_response();
+    let head: Endpoint = Box::new(move |_, _| Box::pin(std::future::ready(empty())));
+    Methods { head: Some(head), ..get(handler) }
 }
 
 /// A handler for POST.
@@ -107,9 +117,12 @@ impl Methods {
 
     /// The handler of a method, and its place in the list of all.
     fn of(&self, method: &Method) -> Option<(&Endpoint, usize)> {
-        let wanted = if method == Method::HEAD { &Method::GET } else { method };
+        let is_head = method == Method::HEAD;
+        let wanted = if is_head { &Method::GET } else { method };
         let place = self.endpoints.iter().position(|(known, _)| known == wanted)?;
-        self.endpoints.get(place).map(|(_, endpoint)| (endpoint, self.first + place))
+        let (_, endpoint) = self.endpoints.get(place)?;
+        let own = self.head.as_ref().filter(|_| is_head);
+        Some((own.unwrap_or(endpoint), self.first + place))
     }
 
     /// `GET,HEAD,POST`, for the Allow header.

@@ -1,14 +1,32 @@
 //! The headers by which a browser describes the origin of a request: `Sec-Fetch-Site`, `Sec-Fetch-Mode`,
-//! `Sec-Fetch-Dest` (Fetch Metadata) and `Origin`. A page of another site cannot set them. Other clients send none.
+//! `Sec-Fetch-Dest` (Fetch Metadata), `Sec-Purpose` and `Origin`. A page of another site cannot set them. Other clients send none.
 
 use http::HeaderMap;
 use http::header::ORIGIN;
 
 /// Whether a page of another site sends this request without navigation: an image, a frame, a script's request.
 pub(crate) fn is_embedded_elsewhere(headers: &HeaderMap) -> bool {
-    let is_top_level = value(headers, "sec-fetch-mode") == Some("navigate")
-        && value(headers, "sec-fetch-dest") == Some("document");
-    value(headers, "sec-fetch-site") == Some("cross-site") && !is_top_level
+    value(headers, "sec-fetch-site") == Some("cross-site") && !is_document(headers)
+}
+
+/// Whether the user opens this address in a tab, now: the request is no image, frame or script's request of any site, and
+/// no browser that only prepares for a click. A request without these headers counts as one.
+pub(crate) fn is_top_level(headers: &HeaderMap) -> bool {
+    let described = ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"];
+    let is_described = described.iter().any(|name| headers.contains_key(*name));
+    let prepares = |name| {
+        value(headers, name).is_some_and(|purpose| {
+            let purpose = purpose.to_ascii_lowercase();
+            ["prefetch", "prerender", "preview"].iter().any(|word| purpose.contains(word))
+        })
+    };
+    let is_prepared = ["sec-purpose", "purpose", "x-purpose", "x-moz"].into_iter().any(prepares);
+    (is_document(headers) || !is_described) && !is_prepared
+}
+
+fn is_document(headers: &HeaderMap) -> bool {
+    value(headers, "sec-fetch-mode") == Some("navigate")
+        && value(headers, "sec-fetch-dest") == Some("document")
 }
 
 /// Whether one of our pages may have sent the form. Our pages send no referrer, so their `Origin` may be `null`.
@@ -49,6 +67,38 @@ mod tests {
         assert!(from("cross-site", "cors", "empty"));
         assert!(!from("same-origin", "no-cors", "image"));
         assert!(!is_embedded_elsewhere(&headers(&[])), "an old browser, or none");
+    }
+
+    #[test]
+    fn a_tab_is_opened_by_a_navigation_that_is_shown() {
+        let from = |site, mode, dest| {
+            vec![("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)]
+        };
+        let with = |name, value| {
+            let mut pairs = from("cross-site", "navigate", "document");
+            pairs.push((name, value));
+            pairs
+        };
+        for pairs in [
+            vec![],
+            from("cross-site", "navigate", "document"),
+            from("none", "navigate", "document"),
+            with("sec-purpose", "something-else"),
+        ] {
+            assert!(is_top_level(&headers(&pairs)), "{pairs:?}");
+        }
+        for pairs in [
+            from("same-origin", "no-cors", "image"),
+            from("same-site", "navigate", "iframe"),
+            from("same-origin", "cors", "empty"),
+            vec![("sec-fetch-site", "none")],
+            with("sec-purpose", "prefetch;prerender"),
+            with("purpose", "prefetch"),
+            vec![("x-moz", "Prefetch")],
+            vec![("x-purpose", "preview")],
+        ] {
+            assert!(!is_top_level(&headers(&pairs)), "{pairs:?}");
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::web::idempotency::{Attempt, detached};
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, STRICT_TRANSPORT_SECURITY, VARY,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, SET_COOKIE, STRICT_TRANSPORT_SECURITY,
+    VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use identity::api_keys;
@@ -108,6 +108,7 @@ where
     let versioned = path.starts_with("/api/");
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let asks_first = shared && request.method() == Method::OPTIONS;
+    let is_head = request.method() == Method::HEAD;
     let accepted =
         app.hosts.check(&request).map_err(Problem::from).and_then(|()| check_path(path)).and_then(|()| {
             match versioned {
@@ -137,6 +138,10 @@ where
             answered.unwrap_or_else(|Panicked| (refusal(Problem::internal()), app.store.shown()));
         let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let headers = response.headers_mut();
+        if is_head {
+            // HEAD changes nothing, not in the browser either.
+            headers.remove(SET_COOKIE);
+        }
         if versioned {
             if let Ok(version) = HeaderValue::try_from(version.to_string()) {
                 headers.insert(VERSION, version);

@@ -35,7 +35,6 @@ async fn an_error_page_leads_to_the_organization_that_it_is_about() {
     server.clock.advance(DAY);
 
     let spa = server.client("spa");
-    let sign_out = format!("/auth/logout?client_id={spa}&post_logout_redirect_uri=https://evil.example/");
     let elsewhere = Ask::of(&server, "spa").with("redirect_uri", "https://evil.example/").path();
     let mut rows = Rows::new();
     for (path, to_sign_in) in [
@@ -45,8 +44,6 @@ async fn an_error_page_leads_to_the_organization_that_it_is_about() {
         (format!("/auth/authorize?client_id={spa}&redirect_uri=https://evil.example/&a=1&a=2"), true),
         (Ask::by("client_x", CALLBACK).path(), false),
         ("/auth/authorize".to_owned(), false),
-        (sign_out, true),
-        ("/auth/logout?id_token_hint=x".to_owned(), false),
         (link, true),
         (expired, true),
         ("/password?token=x".to_owned(), false),
@@ -61,6 +58,11 @@ async fn an_error_page_leads_to_the_organization_that_it_is_about() {
             assert_eq!(button(&ada.get(&path).await).as_deref(), Some(known), "signed in");
         };
         rows.row(path.clone(), row).await;
+    }
+    // A signed-in user is asked there.
+    let sign_out = format!("/auth/logout?client_id={spa}&post_logout_redirect_uri=https://evil.example/");
+    for (path, link) in [(&*sign_out, Some("/o/acme/login")), ("/auth/logout?id_token_hint=x", None)] {
+        assert_eq!(button(&server.browser().get(path).await).as_deref(), link, "{path}");
     }
     let posted =
         server.post("/auth/authorize", &[("client_id", spa), ("redirect_uri", "https://evil.example/")]);

@@ -112,6 +112,8 @@ async fn signing_in_and_up() {
     browser.sign_in("platform", "owner@sarsen.test").await;
     let asked = browser.get("/auth/logout?post_logout_redirect_uri=https://evil.example/").await;
     insta::assert_snapshot!("sign_out_everywhere", shown(&asked));
+    let asked = browser.get("/auth/logout?id_token_hint=x").await;
+    insta::assert_snapshot!("sign_out_with_a_fault", shown(&asked));
     server.stop().await;
 }
 

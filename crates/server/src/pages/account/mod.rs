@@ -146,6 +146,7 @@ pub(crate) async fn ask_sign_out(
     let view = SignOut {
         brand: &organization.name,
         user_emails: &[&user.email],
+        fault: None,
         csrf: &csrf,
         hidden: &[("next", next)],
         action: &action,

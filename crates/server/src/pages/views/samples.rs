@@ -116,14 +116,16 @@ pub fn decisions(org: &str, client: &str, email: &str, error: Option<&str>) -> P
         requested_ago: "2 minutes ago", requester_agent: "acme-cli/2.1 (linux; x86_64)", ask_password, error,
         csrf, hidden, action: "/activate", switch_href }.markup();
     let own = [user_email];
-    let sign_out = SignOut { brand: org, user_emails: &own, csrf, hidden, action: "/o/acme/logout",
-        stay_href: "/o/acme/account" };
+    let sign_out = SignOut { brand: org, user_emails: &own, fault: None, csrf, hidden,
+        action: "/o/acme/logout", stay_href: "/o/acme/account" };
     vec![
         ("consent", consent.markup()),
         ("consent_no_scopes", Consent { scopes: &[], ..consent }.markup()),
         ("activate_confirm", confirm(false)),
         ("activate_confirm_password", confirm(true)),
         ("sign_out", sign_out.markup()),
+        ("sign_out_fault",
+            SignOut { fault: Some("id_token_hint is not a valid ID token of this server."), ..sign_out }.markup()),
         ("sign_out_everywhere",
             SignOut { brand: SARSEN, user_emails: &[user_email, "owner@sarsen.test"], ..sign_out }.markup()),
     ]

@@ -10,6 +10,8 @@ pub struct SignOut<'a> {
     pub brand: &'a str,
     /// The signed-in users: one, or one of each organization.
     pub user_emails: &'a [&'a str],
+    /// What is wrong with the request of the product that sent the user here. Then it does not get the user back.
+    pub fault: Option<&'a str>,
     /// The CSRF token.
     pub csrf: &'a str,
     /// Further hidden fields.
@@ -33,6 +35,11 @@ impl SignOut<'_> {
                         strong { bdi { (email) } }
                     }
                     "."
+                }
+                @if let Some(fault) = self.fault {
+                    p.notice {
+                        "The product that sent you here made a mistake, so you will not return to it: " (fault)
+                    }
                 }
                 form method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))

@@ -155,16 +155,22 @@ async fn a_sign_out_leads_to_addresses_of_its_client_only() {
             let mut query = form_urlencoded::Serializer::new(String::new());
             query.append_pair("id_token_hint", hint).append_pair("post_logout_redirect_uri", evil);
             let query = query.finish();
-            assert_shown_here(&ada.get(&format!("/auth/logout?{query}")).await, evil);
-            let csrf = ada.get("/o/acme/account").await.input("csrf");
-            let confirmed =
-                [("csrf", &*csrf), ("id_token_hint", hint.as_str()), ("post_logout_redirect_uri", evil)];
-            assert_shown_here(&ada.post("/auth/logout", &confirmed).await, evil);
-            let posted = ada.post("/auth/logout", &confirmed[1..]).await;
-            assert_shown_here(&ada.get(posted.header("location")).await, evil);
+            let asked = ada.get(&format!("/auth/logout?{query}")).await;
+            assert_asks_with_a_fault(&asked, evil);
+            let posted = [("id_token_hint", hint.as_str()), ("post_logout_redirect_uri", evil)];
+            let posted = ada.post("/auth/logout", &posted).await;
+            assert_asks_with_a_fault(&ada.get(posted.header("location")).await, evil);
+            let stranger = server.browser().get(&format!("/auth/logout?{query}")).await;
+            assert_shown_here(&stranger, evil);
         }
+        let csrf = ada.get("/o/acme/account").await.input("csrf");
+        let evil = ("post_logout_redirect_uri", "https://evil.example/");
+        let confirmed = [("csrf", &*csrf), ("id_token_hint", hint.as_str()), evil];
+        let left = ada.post("/auth/logout", &confirmed).await;
+        assert_eq!((left.status, left.header("location")), (303, "/o/acme/login"), "{left:?}");
+        assert_eq!(ada.sign_in("acme", "ada@acme.test").await.status, 303);
     }
-    assert_eq!(ada.get("/o/acme/account").await.status, 200, "still signed in");
+    let spa = tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await.text("id_token");
 
     // Somebody else's hint asks first, with a token against forgery.
     let mut grace = server.browser();
@@ -181,6 +187,18 @@ async fn a_sign_out_leads_to_addresses_of_its_client_only() {
     assert_eq!((done.status, done.header("location")), (303, "http://127.0.0.1:9999/callback?state=a%26b"));
     assert_eq!(ada.get("/o/acme/account").await.status, 303, "signed out");
     server.stop().await;
+}
+
+/// A page that asks, says that the request has a fault, and has nothing of the address in it.
+fn assert_asks_with_a_fault(answer: &Answer, what: &str) {
+    assert_eq!((answer.status, answer.header("location")), (200, ""), "{what}: {answer:?}");
+    assert!(
+        answer.body.contains("Sign out?") && answer.body.contains("made a mistake"),
+        "{what}: {answer:?}"
+    );
+    assert!(!answer.body.contains("evil"), "{what}: {answer:?}");
+    let form = answer.form().expect("a form");
+    assert!(form.fields.iter().all(|field| field.name != "post_logout_redirect_uri"), "{what}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -54,41 +54,122 @@ async fn a_client_without_a_hint_asks_first_and_gets_the_user_back() {
     assert_shown_here(&ada.post("/auth/logout", &[("state", &long)]).await, "too long");
     // The longest request that leads to a question; the form of its confirmation is taken too.
     let length = |fields: &[(&str, &str)]| logout(fields).len() - "/auth/logout?".len();
-    let rest = 8192 - length(&[fields[0], fields[1], ("state", ""), ("id_token_hint", "")]);
-    let (hint, state) = (&long[..rest / 2], &long[..rest - rest / 2]);
-    let mut longest = [fields[0], fields[1], ("state", state), ("id_token_hint", hint)];
+    let rest = 8192 - length(&[fields[0], fields[1], ("state", "")]);
+    let mut longest = [fields[0], fields[1], ("state", &long[..rest])];
     assert_eq!(length(&longest), 8192);
     ada.sign_in("acme", "ada@acme.test").await;
     let page = ada.get(&logout(&longest)).await;
-    assert_eq!(confirm(&mut ada, &page).await.status, 303);
+    let done = confirm(&mut ada, &page).await;
+    assert_eq!(done.redirect_param("state").map(|state| state.len()), Some(rest));
     ada.sign_in("acme", "ada@acme.test").await;
-    longest[2].1 = &long[..state.len() + 1];
+    longest[2].1 = &long[..rest + 1];
     assert_shown_here(&ada.get(&logout(&longest)).await, "a byte too long to be confirmed");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_parameters_every_session_of_the_browser_ends() {
+async fn without_parameters_it_asks_before_every_session_of_the_browser_ends() {
     let server = TestServer::start().await;
     let mut browser = ada(&server).await;
     let tokens = tokens_of(&server, &mut browser, &Ask::of(&server, "spa")).await;
     browser.sign_in("platform", "owner@sarsen.test").await;
-    assert_eq!(browser.get("/console").await.status, 200);
+    for path in ["/auth/logout", "/auth/logout?", "/auth/logout?ui_locales=de", "/auth/logout?state=x"] {
+        let page = browser.get(path).await;
+        assert!(
+            page.body.contains("Sign out?") && page.body.contains("owner@sarsen.test"),
+            "{path}: {page:?}"
+        );
+        assert!(is_in(&mut browser).await && browser.get("/console").await.status == 200, "{path}");
+    }
     let page = browser.get("/auth/logout").await;
+    let page = confirm(&mut browser, &page).await;
     assert!(page.status == 200 && page.body.contains("You are signed out"), "{page:?}");
     assert!(!is_in(&mut browser).await);
     assert_eq!(browser.get("/console").await.status, 303);
     let userinfo = server.get("/auth/userinfo").bearer(&tokens.text("access_token")).send().await;
     assert_eq!(userinfo.status, 401);
-    assert_eq!(browser.get("/auth/logout?ui_locales=de").await.status, 200, "nobody is signed in");
+    let nobody = browser.get("/auth/logout?ui_locales=de").await;
+    assert!(nobody.status == 200 && nobody.body.contains("You are signed out"), "{nobody:?}");
+    assert!(nobody.form().is_none() && nobody.header("set-cookie").is_empty(), "{nobody:?}");
 
     // Cookies that mean nothing, with the real one among the first.
     browser.sign_in("acme", "ada@acme.test").await;
     for number in 0..200 {
         browser.cookies.set(&format!("sarsen_7070_o{number}"), "x.y");
     }
-    assert_eq!(browser.get("/auth/logout").await.status, 200);
+    let page = browser.get("/auth/logout").await;
+    confirm(&mut browser, &page).await;
     assert!(!is_in(&mut browser).await);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_navigation_of_the_tab_signs_out_without_a_question() {
+    let server = TestServer::start().await;
+    let mut ada = ada(&server).await;
+    let hint = tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await.text("id_token");
+    let good = [("id_token_hint", &*hint), ("post_logout_redirect_uri", CALLBACK)];
+    let cookie = ada.cookies.header().expect("a session");
+    let from =
+        |site, mode, dest| vec![("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+    let prefetch = |name, value| {
+        let mut headers = from("cross-site", "navigate", "document");
+        headers.push((name, value));
+        headers
+    };
+    for headers in [
+        from("cross-site", "no-cors", "image"),
+        from("same-site", "no-cors", "image"),
+        from("same-origin", "no-cors", "image"),
+        from("cross-site", "navigate", "iframe"),
+        from("same-origin", "cors", "empty"),
+        from("none", "no-cors", "empty"),
+        prefetch("sec-purpose", "prefetch"),
+        prefetch("sec-purpose", "prefetch;prerender"),
+        prefetch("purpose", "prefetch"),
+    ] {
+        for path in ["/auth/logout".to_owned(), logout(&good[..1]), logout(&good)] {
+            let request = server.get(&path).header("cookie", &cookie);
+            let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+            let asked = request.send().await;
+            assert_eq!((asked.status, asked.header("location")), (200, ""), "{headers:?} {path}: {asked:?}");
+            assert!(asked.body.contains("Sign out?"), "{headers:?} {path}: {asked:?}");
+            assert!(asked.header("set-cookie").is_empty() && is_in(&mut ada).await, "{headers:?} {path}");
+        }
+    }
+    // A preview of a link is a HEAD.
+    for path in ["/auth/logout".to_owned(), logout(&good[..1]), logout(&good)] {
+        let seen = server.request("HEAD", &path).header("cookie", &cookie).send().await;
+        assert_eq!((seen.status, seen.header("location"), &*seen.body), (200, "", ""), "{path}: {seen:?}");
+        assert!(seen.header("set-cookie").is_empty() && is_in(&mut ada).await, "{path}");
+    }
+    // The question that a frame would have got leads back to the client too.
+    let page = ada.get(&logout(&good)).await;
+    assert_eq!((page.status, page.header("location")), (303, CALLBACK), "without these headers: {page:?}");
+    assert!(!is_in(&mut ada).await);
+
+    ada.sign_in("acme", "ada@acme.test").await;
+    let hint = tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await.text("id_token");
+    let request = server.get(&logout(&[("id_token_hint", &hint)]));
+    let request = request.header("cookie", &ada.cookies.header().expect("a session"));
+    let headers = from("cross-site", "navigate", "document");
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+    assert_eq!(request.send().await.header("location"), "/o/acme/login");
+    assert!(!is_in(&mut ada).await, "a link of the product");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_a_frame_got_leads_back_to_the_client() {
+    let server = TestServer::start().await;
+    let mut ada = ada(&server).await;
+    let hint = tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await.text("id_token");
+    let path = logout(&[("id_token_hint", &hint), ("post_logout_redirect_uri", CALLBACK), ("state", "s")]);
+    let request = server.get(&path).header("cookie", &ada.cookies.header().expect("a session"));
+    let page = request.header("sec-fetch-site", "same-origin").header("sec-fetch-mode", "cors").send().await;
+    let done = confirm(&mut ada, &page).await;
+    assert_eq!(done.header("location"), "http://127.0.0.1:9999/callback?state=s");
+    assert!(!is_in(&mut ada).await);
     server.stop().await;
 }
 
@@ -112,7 +193,9 @@ async fn an_address_without_a_client_asks_signs_out_and_is_not_followed() {
         done(&confirm(&mut browser, &page).await);
         assert!(!is_in(&mut browser).await);
         assert_eq!(browser.get("/console").await.status, 303);
-        done(&browser.get(&logout(&fields)).await);
+        let nobody = browser.get(&logout(&fields)).await;
+        done(&nobody);
+        assert!(nobody.header("set-cookie").is_empty(), "nothing changes: {nobody:?}");
         browser.sign_in("acme", "ada@acme.test").await;
         browser.sign_in("platform", "owner@sarsen.test").await;
     }
@@ -175,13 +258,26 @@ async fn a_hint_belongs_to_the_client_that_is_named() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;
     let hint = tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await.text("id_token");
-    let mixed = [("id_token_hint", &*hint), ("client_id", server.client("web"))];
-    assert_shown_here(&ada.get(&logout(&mixed)).await, "another client");
-    assert_shown_here(&ada.get(&logout(&[("client_id", "client_x")])).await, "no client");
-    assert_shown_here(&ada.get(&logout(&[("id_token_hint", "x.y.z")])).await, "no token");
-    // An invalid hint proves nothing, so the client asks.
-    let page = ada.get(&logout(&[("id_token_hint", "x.y.z"), ("client_id", server.client("spa"))])).await;
-    assert!(page.status == 200 && is_in(&mut ada).await, "{page:?}");
+    let spa = server.client("spa");
+    let back = ("post_logout_redirect_uri", CALLBACK);
+    for (fields, fault) in [
+        (vec![("id_token_hint", &*hint), ("client_id", server.client("web")), back], "client_id is not"),
+        (vec![("client_id", "client_x"), back], "client is not known"),
+        (vec![("id_token_hint", "x.y.z"), back], "id_token_hint is not"),
+        (vec![("id_token_hint", "x.y.z"), ("client_id", spa), back], "id_token_hint is not"),
+        (vec![("client_id", spa), ("post_logout_redirect_uri", BYE)], "post_logout_redirect_uri is not"),
+    ] {
+        let refused = server.browser().get(&logout(&fields)).await;
+        assert_shown_here(&refused, fault);
+        assert!(refused.body.contains(fault), "{refused:?}");
+        let page = ada.get(&logout(&fields)).await;
+        assert!(page.body.contains(fault), "{fault}: {page:?}");
+        let done = confirm(&mut ada, &page).await;
+        assert!(!done.header("location").contains("9999"), "{fault}: stays here: {done:?}");
+        assert!(!is_in(&mut ada).await, "{fault}");
+        ada.sign_in("acme", "ada@acme.test").await;
+    }
+    let hint = tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await.text("id_token");
     let same = [("id_token_hint", &*hint), ("client_id", server.client("spa"))];
     assert_eq!(ada.get(&logout(&same)).await.status, 303);
     assert!(!is_in(&mut ada).await);

@@ -12,6 +12,7 @@ mod limits;
 mod lists;
 mod operating;
 mod request_ids;
+mod safe;
 mod shapes;
 
 use server::testing::Answer;

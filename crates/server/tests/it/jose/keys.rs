@@ -88,6 +88,10 @@ async fn retire_the_rsa_key(server: &TestServer) {
     server.clock.advance(keys::PUBLISH_AHEAD + Duration::from_secs(25 * 3600));
 }
 
+fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
 async fn log_out(browser: &mut TestBrowser<'_>, hint: &str) -> Answer {
     browser.get(&format!("/auth/logout?id_token_hint={hint}")).await
 }
@@ -146,22 +150,29 @@ async fn a_hint_that_cannot_be_verified_proves_nothing() {
         let silent = ada.get(&hinted.with("prompt", "none").path()).await;
         assert_eq!(silent.redirect_param("error").as_deref(), Some("login_required"), "{silent:?}");
 
-        let asked = log_out(&mut ada, hint).await;
-        assert!(asked.status == 200 && asked.body.contains("Sign out?"), "{asked:?}");
-        let evil = format!("{hint}&post_logout_redirect_uri=https%3A%2F%2Fevil.example%2F");
-        assert_eq!(log_out(&mut ada, &evil).await.status, 400, "not registered for the client");
-        assert_eq!(ada.get("/o/acme/account").await.status, 200, "still signed in");
-        let form = asked.form().expect("a form");
-        let fields = form.fields.iter().filter(|field| !field.is_button);
-        let fields: Vec<(&str, &str)> = fields.map(|field| (&*field.name, &*field.value)).collect();
-        let left = ada.post(&form.action, &fields).await;
-        assert_eq!((left.status, left.header("location")), (303, "/o/acme/login"), "{left:?}");
-        ada.sign_in("acme", "ada@acme.test").await;
-    }
-    let header = json!({ "typ": "JWT", "alg": "ES256", "kid": "x" });
-    for aud in [json!("client_x"), json!(["client_x"]), json!(null)] {
-        let hint = Forge::of_mallory().jws(&header.to_string(), &json!({ "aud": aud }).to_string());
-        assert_eq!(log_out(&mut ada, &hint).await.status, 400, "no client of ours: {aud}");
+        // With a client's name and its own address beside it, too.
+        let beside = [
+            String::new(),
+            format!("&client_id={}&post_logout_redirect_uri={}", server.client("spa"), encoded(CALLBACK)),
+            format!("&post_logout_redirect_uri={}", encoded(CALLBACK)),
+        ];
+        for beside in beside {
+            let stranger = log_out(&mut server.browser(), &format!("{hint}{beside}")).await;
+            assert_eq!((stranger.status, stranger.header("location")), (400, ""), "{stranger:?}");
+            assert!(stranger.body.contains("id_token_hint is not a valid ID token"), "{stranger:?}");
+
+            let asked = log_out(&mut ada, &format!("{hint}{beside}")).await;
+            assert!(asked.status == 200 && asked.body.contains("Sign out?"), "{asked:?}");
+            assert!(asked.body.contains("id_token_hint is not a valid ID token"), "{asked:?}");
+            assert_eq!(ada.get("/o/acme/account").await.status, 200, "still signed in");
+            let form = asked.form().expect("a form");
+            let fields = form.fields.iter().filter(|field| !field.is_button);
+            let fields: Vec<(&str, &str)> = fields.map(|field| (&*field.name, &*field.value)).collect();
+            let left = ada.post(&form.action, &fields).await;
+            assert!(!left.header("location").contains("9999"), "stays here: {left:?}");
+            assert_eq!(ada.get("/o/acme/account").await.status, 303, "signed out");
+            ada.sign_in("acme", "ada@acme.test").await;
+        }
     }
     server.stop().await;
 }
