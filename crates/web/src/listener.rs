@@ -22,8 +22,11 @@ use tokio::task::JoinHandle;
 /// The limits of a connection.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at once; fewer when the process may not open as many files.
+    /// Connections at once, by their weight: one of HTTP/2 counts as two, and each of its requests as one more until the
+    /// client has taken the response. Fewer when the process may not open as many files.
     pub connections: usize,
+    /// The same for one network; a /48 of IPv6 has twice as many.
+    pub connections_per_network: usize,
     /// Addresses to which the share of one network does not apply: this machine, and proxies.
     pub unshared: Vec<Cidr>,
     /// How fast a client must read.
@@ -46,6 +49,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections: 50_000,
+            connections_per_network: 2_000,
             unshared: Cidr::LOOPBACK.to_vec(),
             pace: Pace::default(),
             stale_after: Duration::from_secs(1),
@@ -147,7 +151,12 @@ pub async fn serve_on<S: Service>(service: S, bound: Bound, limits: Limits) -> s
             "the limit of open files bounds connections; raise it"
         );
     }
-    let rules = Rules { places, exempt: limits.unshared.clone(), stale_after: limits.stale_after };
+    let rules = Rules {
+        places,
+        per_network: limits.connections_per_network,
+        exempt: limits.unshared.clone(),
+        stale_after: limits.stale_after,
+    };
     let places = Arc::new(Places::new(rules, Instant::now()));
     let listen = |socket: Socket| {
         // Connections inherit all of it.
@@ -200,7 +209,7 @@ async fn accept<S: Service>(
     mut ends: Ends,
 ) {
     let server = Arc::new(Server::new(service, limits));
-    let (failures, refusals) = (LogInterval::minute(), LogInterval::minute());
+    let failures = LogInterval::minute();
     let mut accepted_in_turn = 0;
     loop {
         accepted_in_turn += 1;
@@ -226,10 +235,7 @@ async fn accept<S: Service>(
             Ok((stream, peer, None)) => {
                 reset_when_dropped(&stream);
                 server.counts().refuse();
-                if let Some(refused) = refusals.due(Instant::now()) {
-                    let address = peer.ip();
-                    tracing::warn!(%address, refused, "connections were refused: one network has too many");
-                }
+                places.log_refusal(peer.ip(), Instant::now());
             }
             Err(error) => {
                 // Usually the process has no file descriptor left.

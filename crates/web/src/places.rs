@@ -1,14 +1,17 @@
-//! The places for connections: their number, their owners, and which connection is closed for a new one.
+//! The places for connections: their weight, their owners, and which connection is closed for a new one.
 //!
-//! - While more than half of the places are taken, one network holds a tenth at most. A connection beyond that is
-//!   reset.
-//! - A connection of HTTP/2 has a few requests at once for its place; each further one takes a place too, while it lasts,
-//!   or is refused. Otherwise one network could hold the memory of many times as many connections.
+//! - A connection weighs what it takes of memory: one of HTTP/1.1 weighs 1, one of HTTP/2 weighs 2 and 1 more for each
+//!   request whose response the client has not taken.
+//! - One network has a share of its own, and a /48 of IPv6 twice that, however much is free. While more than half of the
+//!   places are taken, it has a tenth at most. A connection beyond that is reset, and so is a request of HTTP/2.
 //! - When all are taken, the connection that has made no progress for the longest time is closed for the next one: a
 //!   client that does not read, is idle, or has sent no request yet. Progress means that the kernel accepted bytes of a
 //!   response. A connection whose request is being handled keeps its place.
+//! - What open connections add (HTTP/2, and its requests) may go beyond the places by half, so that a full server still
+//!   answers the connections that it has. New connections wait until there is room.
 
 use super::cidr::Cidr;
+use super::log_interval::LogInterval;
 use super::network::{Counted, Network};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -23,8 +26,6 @@ use tokio::task::AbortHandle;
 const STALEST: usize = 256;
 /// How often a full server looks again for a connection to close.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// Requests at once that a connection has for its place.
-const STREAMS_OF_A_PLACE: usize = 8;
 
 /// What a connection's I/O, its requests and [`Places`] share.
 pub(crate) struct Pulse {
@@ -80,8 +81,10 @@ fn millis(start: Instant, now: Instant) -> u64 {
 /// The rules for places.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    /// Places.
+    /// Places: the weight of all connections.
     pub places: usize,
+    /// The most weight of one network.
+    pub per_network: usize,
     /// Addresses that many users share, without a share of their own: this machine, and listed proxies.
     pub exempt: Vec<Cidr>,
     /// A connection with more recent progress than this is never closed for another one.
@@ -94,17 +97,28 @@ pub(crate) struct Places {
     start: Instant,
     taken: Mutex<Taken>,
     freed: Notify,
+    refusals: LogInterval,
 }
 
 #[derive(Default)]
 struct Taken {
     connections: HashMap<u64, Connection>,
-    /// Further requests of connections.
-    streams: usize,
+    /// Of all connections and their requests.
+    weight: usize,
     networks: HashMap<Counted, usize>,
     next_id: u64,
     /// The connections with the oldest progress at the last comparison of all, and its time.
     stalest: VecDeque<(u64, u64)>,
+}
+
+/// The network that a connection counts for; none where its address is exempt.
+#[derive(Clone, Copy)]
+struct Owner(Option<Network>);
+
+impl Owner {
+    fn counted(self) -> impl Iterator<Item = Counted> {
+        self.0.into_iter().flat_map(Network::counted)
+    }
 }
 
 struct Connection {
@@ -125,7 +139,7 @@ pub(crate) enum Refusal {
 pub(crate) struct Place {
     places: Arc<Places>,
     id: u64,
-    address: IpAddr,
+    owner: Owner,
     /// The object to which the connection reports its progress.
     pub(crate) pulse: Arc<Pulse>,
 }
@@ -136,9 +150,9 @@ impl Place {
         self.id
     }
 
-    /// For the requests of the connection.
+    /// For what the connection weighs beyond its place.
     pub(crate) fn room(&self) -> Room {
-        Room { places: self.places.clone(), address: self.address }
+        Room { places: self.places.clone(), owner: self.owner }
     }
 }
 
@@ -146,51 +160,49 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock();
         taken.connections.remove(&self.id);
-        self.places.leave(&mut taken, self.address);
+        taken.leave(self.owner);
         drop(taken);
         self.places.freed.notify_one();
     }
 }
 
-/// Room for the requests of a connection.
+/// Room for what a connection weighs beyond its place.
+#[derive(Clone)]
 pub(crate) struct Room {
     places: Arc<Places>,
-    address: IpAddr,
+    owner: Owner,
 }
 
-/// A place for a request; dropping it frees it.
-pub(crate) struct StreamPlace {
-    places: Arc<Places>,
-    address: IpAddr,
-}
+/// One more of weight; dropping it frees it.
+pub(crate) struct Weight(Room);
 
 impl Room {
-    /// Room for one more request of a connection that has so many. `Err`: it is refused.
-    pub(crate) fn admit(&self, requests: usize) -> Result<Option<StreamPlace>, Refusal> {
-        let Room { places, address } = self;
-        if requests < STREAMS_OF_A_PLACE || places.is_exempt(*address) {
-            return Ok(None);
-        }
-        let mut taken = places.taken.lock();
-        places.enter(&mut taken, *address)?;
-        taken.streams += 1;
-        Ok(Some(StreamPlace { places: places.clone(), address: *address }))
+    /// One more, for HTTP/2 or for a request of it. `Err`: it is refused. An exempt address has always room.
+    pub(crate) fn add(&self) -> Result<Weight, Refusal> {
+        let Room { places, owner } = self;
+        let most = if owner.0.is_none() { usize::MAX } else { places.rules.places + places.rules.places / 2 };
+        places.enter(&mut places.taken.lock(), *owner, most)?;
+        Ok(Weight(self.clone()))
+    }
+
+    /// See [`Places::log_refusal`].
+    pub(crate) fn log_refusal(&self, address: IpAddr) {
+        self.places.log_refusal(address, Instant::now());
     }
 }
 
-impl Drop for StreamPlace {
+impl Drop for Weight {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
-        taken.streams -= 1;
-        self.places.leave(&mut taken, self.address);
-        drop(taken);
-        self.places.freed.notify_one();
+        let Room { places, owner } = &self.0;
+        places.taken.lock().leave(*owner);
+        places.freed.notify_one();
     }
 }
 
 impl Places {
     pub(crate) fn new(rules: Rules, now: Instant) -> Places {
-        Places { rules, start: now, taken: Mutex::default(), freed: Notify::new() }
+        let refusals = LogInterval::minute();
+        Places { rules, start: now, taken: Mutex::default(), freed: Notify::new(), refusals }
     }
 
     /// A place for a connection from `address`. Waits while all are taken and none can be freed. `None`: its network has
@@ -210,53 +222,61 @@ impl Places {
         }
     }
 
+    /// Writes the line about connections and requests that were refused, once a minute.
+    pub(crate) fn log_refusal(&self, address: IpAddr, now: Instant) {
+        if let Some(refused) = self.refusals.due(now) {
+            let share = self.share(self.taken.lock().weight);
+            tracing::warn!(
+                %address, refused, share,
+                "connections or requests of HTTP/2 were refused: one network has too many \
+                 (connections_per_network_max)"
+            );
+        }
+    }
+
     /// A place for a connection from `address`, if there is one now.
     fn take(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Place, Refusal> {
+        let owner = self.owner(address);
         let mut taken = self.taken.lock();
-        self.enter(&mut taken, address)?;
+        self.enter(&mut taken, owner, self.rules.places)?;
         let id = taken.next_id;
         taken.next_id += 1;
         let pulse = Arc::new(Pulse::new(self.start, now));
         taken.connections.insert(id, Connection { pulse: pulse.clone(), task: None });
         drop(taken);
-        Ok(Place { places: self.clone(), id, address, pulse })
+        Ok(Place { places: self.clone(), id, owner, pulse })
     }
 
-    /// Counts a place for `address`, if there is one.
-    fn enter(&self, taken: &mut Taken, address: IpAddr) -> Result<(), Refusal> {
-        let (count, places) = (taken.connections.len() + taken.streams, self.rules.places);
-        let counted = self.counted(address);
-        if count > places / 2 {
-            let share = (places / 10).max(1);
-            let has_share = |counted: &Counted| {
-                taken.networks.get(counted).is_some_and(|count| *count >= counted.share() * share)
-            };
-            if counted.iter().any(has_share) {
-                return Err(Refusal::Share);
-            }
+    /// Counts one more for `owner`, if the weight of all stays within `most` and its own within its share.
+    fn enter(&self, taken: &mut Taken, owner: Owner, most: usize) -> Result<(), Refusal> {
+        let share = self.share(taken.weight);
+        let has_share = |counted: Counted| {
+            let most = share.saturating_mul(counted.share());
+            taken.networks.get(&counted).is_some_and(|weight| *weight >= most)
+        };
+        if owner.counted().any(has_share) {
+            return Err(Refusal::Share);
         }
-        if count >= places {
+        if taken.weight >= most {
             return Err(Refusal::Full);
         }
-        for network in counted {
-            *taken.networks.entry(network).or_default() += 1;
+        taken.weight += 1;
+        for counted in owner.counted() {
+            *taken.networks.entry(counted).or_default() += 1;
         }
         Ok(())
     }
 
-    fn leave(&self, taken: &mut Taken, address: IpAddr) {
-        for network in self.counted(address) {
-            if let Some(count) = taken.networks.get_mut(&network) {
-                *count -= 1;
-                if *count == 0 {
-                    taken.networks.remove(&network);
-                }
-            }
-        }
+    /// The share of one network when all weigh so much.
+    fn share(&self, weight: usize) -> usize {
+        let Rules { places, per_network, .. } = self.rules;
+        if weight > places / 2 { per_network.min((places / 10).max(1)) } else { per_network }
     }
 
-    fn is_exempt(&self, address: IpAddr) -> bool {
-        self.rules.exempt.iter().any(|block| block.contains(address))
+    /// Who connections from `address` count for.
+    fn owner(&self, address: IpAddr) -> Owner {
+        let is_exempt = self.rules.exempt.iter().any(|block| block.contains(address));
+        Owner((!is_exempt).then(|| Network::of(address)))
     }
 
     /// Registers the task that serves a connection. It is aborted when its place is needed.
@@ -265,14 +285,6 @@ impl Places {
         if let Some(connection) = self.taken.lock().connections.get_mut(&id) {
             connection.task = Some(task);
         }
-    }
-
-    /// The key for an address.
-    fn counted(&self, address: IpAddr) -> Vec<Counted> {
-        if self.is_exempt(address) {
-            return Vec::new();
-        }
-        Network::of(address).counted().collect()
     }
 
     /// Closes the connection that has made no progress for the longest time. Returns whether there was one.
@@ -286,6 +298,18 @@ impl Places {
 }
 
 impl Taken {
+    fn leave(&mut self, owner: Owner) {
+        self.weight -= 1;
+        for counted in owner.counted() {
+            if let Some(weight) = self.networks.get_mut(&counted) {
+                *weight -= 1;
+                if *weight == 0 {
+                    self.networks.remove(&counted);
+                }
+            }
+        }
+    }
+
     /// The task of the stalest connection that may be closed; each task is returned once.
     fn stalest(&mut self, now_ms: u64, stale_after: Duration) -> Option<AbortHandle> {
         let before = now_ms.checked_sub(u64::try_from(stale_after.as_millis()).ok()?)?;
@@ -335,9 +359,14 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// Room for `count`, of which a network may have `per_network`.
+    fn shared(count: usize, per_network: usize, now: Instant) -> Arc<Places> {
+        let exempt = Cidr::LOOPBACK.to_vec();
+        Arc::new(Places::new(Rules { places: count, per_network, exempt, stale_after: SECOND }, now))
+    }
+
     fn places(count: usize, now: Instant) -> Arc<Places> {
-        let rules = Rules { places: count, exempt: Cidr::LOOPBACK.to_vec(), stale_after: SECOND };
-        Arc::new(Places::new(rules, now))
+        shared(count, count, now)
     }
 
     fn address(text: &str) -> IpAddr {
@@ -373,24 +402,56 @@ mod tests {
     }
 
     #[test]
-    fn further_requests_of_a_connection_take_places() {
+    fn one_network_has_its_share_from_the_first_connection_on() {
         let now = Instant::now();
-        let places = places(100, now);
-        let (own, others) = (address("203.0.113.9"), address("203.0.113.10"));
+        let places = shared(1000, 5, now);
+        let take = |text: &str| places.take(address(text), now);
+        let own: Vec<Place> = (0..5).map(|_| take("203.0.113.9").expect("its share")).collect();
+        assert_eq!(take("203.0.113.9").err(), Some(Refusal::Share), "though nearly all is free");
+        let of_site: Vec<Place> =
+            (0..10).map(|net| take(&format!("2001:db8:0:{net:x}::1")).expect("two shares")).collect();
+        assert_eq!(take("2001:db8:0:ff::1").err(), Some(Refusal::Share), "the /48");
+        let local: Vec<Place> = (0..20).map(|_| take("::1").expect("this machine has no share")).collect();
+        assert!(take("2001:db8:1::1").is_ok(), "another /48");
+        drop(own);
+        assert!(take("203.0.113.9").is_ok());
+        drop((of_site, local));
+        assert!(places.taken.lock().networks.is_empty() && places.taken.lock().weight == 0);
+    }
+
+    #[test]
+    fn http_2_and_its_requests_weigh_more() {
+        let now = Instant::now();
+        let places = shared(1000, 10, now);
+        let own = address("203.0.113.9");
         let place = places.take(own, now).expect("a place");
         let room = place.room();
-        assert!((0..8).all(|requests| matches!(room.admit(requests), Ok(None))), "for its own place");
-        let further: Vec<_> = (8..58).map(|requests| room.admit(requests).expect("room")).collect();
-        assert_eq!(room.admit(58).err(), Some(Refusal::Share), "beyond half");
-        assert_eq!(places.take(own, now).err(), Some(Refusal::Share));
-        let other = places.take(others, now).expect("another network has its share");
-        let local = places.take(address("127.0.0.1"), now).expect("a place").room();
-        assert!(matches!(local.admit(100), Ok(None)), "this machine");
-        drop(further);
-        assert!(room.admit(8).is_ok_and(|further| further.is_some()));
-        drop((place, other));
+        let http2 = room.add().expect("room");
+        let streams: Vec<Weight> = (0..8).map(|_| room.add().expect("room")).collect();
+        assert_eq!(room.add().err(), Some(Refusal::Share), "ten");
+        assert_eq!(places.take(own, now).err(), Some(Refusal::Share), "a connection weighs the same");
+        let local = places.take(address("127.0.0.1"), now).expect("a place");
+        let many: Vec<Weight> = (0..100).map(|_| local.room().add().expect("this machine")).collect();
+        assert_eq!(places.taken.lock().weight, 10 + 101);
+        drop(streams);
+        assert!(room.add().is_ok(), "the client has taken the responses");
+        drop((many, local, http2, place));
         let taken = places.taken.lock();
-        assert!(taken.networks.is_empty() && taken.streams == 0);
+        assert!(taken.networks.is_empty() && taken.weight == 0);
+    }
+
+    #[test]
+    fn a_full_server_has_room_for_requests_of_its_connections() {
+        let now = Instant::now();
+        let places = shared(20, 100, now);
+        let own: Vec<Place> = (1..=20)
+            .map(|number| places.take(address(&format!("203.0.113.{number}")), now).expect("a place"))
+            .collect();
+        assert_eq!(places.take(address("203.0.113.99"), now).err(), Some(Refusal::Full));
+        let added: Vec<Weight> = own[..10].iter().map(|one| one.room().add().expect("room")).collect();
+        assert_eq!(own[10].room().add().err(), Some(Refusal::Full), "half as much again");
+        drop(added);
+        assert_eq!(places.take(address("127.0.0.1"), now).err(), Some(Refusal::Full));
     }
 
     #[tokio::test]

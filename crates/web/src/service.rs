@@ -37,6 +37,7 @@ pub trait Service: Send + Sync + 'static {
 pub struct ConnectionCounts {
     open: AtomicU64,
     refused: AtomicU64,
+    refused_streams: AtomicU64,
     failed_handshakes: AtomicU64,
     floods: AtomicU64,
 }
@@ -49,6 +50,11 @@ impl ConnectionCounts {
             "http_connections_refused_total",
             "Connections that were closed because their network had too many, or too many TLS handshakes at once",
             self.refused(),
+        );
+        page.counter(
+            "http_streams_refused_total",
+            "HTTP/2 requests that were reset because their network had too many connections and requests",
+            self.refused_streams(),
         );
         page.counter(
             "http_handshakes_failed_total",
@@ -72,6 +78,11 @@ impl ConnectionCounts {
         self.refused.load(Relaxed)
     }
 
+    /// Requests of HTTP/2 that were reset because their network had too much.
+    pub fn refused_streams(&self) -> u64 {
+        self.refused_streams.load(Relaxed)
+    }
+
     /// TLS handshakes that failed: no common version, a client that does not trust the certificate, silence.
     pub fn failed_handshakes(&self) -> u64 {
         self.failed_handshakes.load(Relaxed)
@@ -92,6 +103,10 @@ impl ConnectionCounts {
 
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn refuse_stream(&self) {
+        self.refused_streams.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn fail_handshake(&self) {

@@ -139,6 +139,7 @@ impl Answers {
              # hash_threads = 2           # for password hashes; by default one per processor\n\
              # session_days = 30          # life of a browser's session\n\
              # connections_max = 50000\n\
+             # connections_per_network_max = 2000   # of these, those of one network\n\
              # streams_max = 10000        # open streams of /api/live\n\
              # streams_per_caller_max = 20\n\
              # request_log = false        # whether each request is logged\n\

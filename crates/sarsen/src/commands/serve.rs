@@ -68,6 +68,7 @@ async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Cert
     write_link(config, &app).await?;
     let limits = Limits {
         connections: config.connections_max.value,
+        connections_per_network: config.connections_per_network_max.value,
         tls: certificate.as_ref().map(Certificate::tls),
         ..Limits::default()
     };

@@ -80,9 +80,12 @@ pub struct Flags {
     /// Days until the session of a browser expires [default: 30]
     #[arg(long, value_name = "N")]
     session_days: Option<String>,
-    /// Open connections at most [default: 50000]
+    /// Open connections at most; one of HTTP/2 counts as two and one for each open request [default: 50000]
     #[arg(long, value_name = "N")]
     connections_max: Option<String>,
+    /// Of these, those of one IPv4 address or IPv6 /64; a /48 has twice as many [default: 2000]
+    #[arg(long, value_name = "N")]
+    connections_per_network_max: Option<String>,
     /// Open streams of /api/live at most [default: 10000]
     #[arg(long, value_name = "N")]
     streams_max: Option<String>,
@@ -135,6 +138,7 @@ impl Flags {
             one("cache_memory", &self.cache_memory),
             one("session_days", &self.session_days),
             one("connections_max", &self.connections_max),
+            one("connections_per_network_max", &self.connections_per_network_max),
             one("streams_max", &self.streams_max),
             one("streams_per_caller_max", &self.streams_per_caller_max),
             one("request_log", &self.request_log),

@@ -100,8 +100,10 @@ pub struct Config {
     pub cache_memory: Setting<usize>,
     /// Days until the session of a browser expires.
     pub session_days: Setting<u32>,
-    /// Open connections at most.
+    /// Open connections at most, by their weight.
     pub connections_max: Setting<usize>,
+    /// Of these, those of one network.
+    pub connections_per_network_max: Setting<usize>,
     /// Open streams of `GET /api/live` at most.
     pub streams_max: Setting<usize>,
     /// Of these, those of one user or API key.
@@ -193,6 +195,11 @@ impl Config {
                 "connections_max",
                 |raw| value::number(raw, 1..=1_000_000),
                 || 50_000,
+            )?,
+            connections_per_network_max: layers.setting(
+                "connections_per_network_max",
+                |raw| value::number(raw, 1..=1_000_000),
+                || 2_000,
             )?,
             streams_max: layers.setting("streams_max", |raw| value::number(raw, 1..=1_000_000), || 10_000)?,
             streams_per_caller_max: layers.setting(

@@ -62,6 +62,7 @@ pub fn print(config: &Config) -> String {
     lines.add("session_days", &config.session_days, Some(config.session_days.value.to_string()));
     for (name, setting) in [
         ("connections_max", &config.connections_max),
+        ("connections_per_network_max", &config.connections_per_network_max),
         ("streams_max", &config.streams_max),
         ("streams_per_caller_max", &config.streams_per_caller_max),
     ] {

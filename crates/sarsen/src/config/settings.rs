@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 29] = [
+pub(super) const SETTINGS: [Definition; 30] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -52,6 +52,7 @@ pub(super) const SETTINGS: [Definition; 29] = [
     key("cache_memory", "a size from 16M to 1024G, like 256M or 2G"),
     key("session_days", "a whole number from 1 to 400"),
     key("connections_max", "a whole number from 1 to 1000000"),
+    key("connections_per_network_max", "a whole number from 1 to 1000000"),
     key("streams_max", "a whole number from 1 to 1000000"),
     key("streams_per_caller_max", "a whole number from 1 to 1000000"),
     key("request_log", "true or false"),

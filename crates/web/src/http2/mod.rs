@@ -66,7 +66,20 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send +
     ends: Ends,
 ) -> Result<(), hyper::Error> {
     let Ends { mut stopped, mut cut } = ends;
-    let streams = Streams::new(pulse, room, limits.pace, cut.clone());
+    let refused = {
+        let (service, room) = (service.clone(), room.clone());
+        move || {
+            service.counts().refuse_stream();
+            room.log_refusal(peer.address);
+        }
+    };
+    // For the connection itself; its requests weigh more.
+    let Ok(_weight) = room.add() else {
+        service.counts().refuse();
+        room.log_refusal(peer.address);
+        return Ok(());
+    };
+    let streams = Streams::new(pulse, room, refused, limits.pace, cut.clone());
     let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())

@@ -1,6 +1,6 @@
 //! The streams of an HTTP/2 connection: a task for each request, which ends it when its client is too slow.
 
-use super::super::places::{Pulse, Room, StreamPlace};
+use super::super::places::{Pulse, Room, Weight};
 use super::super::watched_stream::Pace;
 use super::paced_body::StreamPulse;
 use parking_lot::Mutex;
@@ -28,6 +28,8 @@ struct Shared {
     /// The connection's.
     pulse: Arc<Pulse>,
     room: Room,
+    /// Called for each request for which there is no room.
+    refused: Box<dyn Fn() + Send + Sync>,
     pace: Pace,
     /// Held until the stream has ended, so that a stop waits for it.
     cut: watch::Receiver<bool>,
@@ -39,12 +41,19 @@ struct Shared {
 }
 
 impl Streams {
-    pub(crate) fn new(pulse: Arc<Pulse>, room: Room, pace: Pace, cut: watch::Receiver<bool>) -> Streams {
+    pub(crate) fn new(
+        pulse: Arc<Pulse>,
+        room: Room,
+        refused: impl Fn() + Send + Sync + 'static,
+        pace: Pace,
+        cut: watch::Receiver<bool>,
+    ) -> Streams {
         // A connection of many streams has no rate: its streams have one each.
         pulse.set_stream(true);
         Streams(Arc::new(Shared {
             pulse,
             room,
+            refused: Box::new(refused),
             pace,
             cut,
             open: AtomicUsize::new(0),
@@ -91,7 +100,7 @@ impl Drop for Handling {
 struct Open(
     Arc<Shared>,
     #[expect(dead_code, reason = "a stop waits until it is dropped")] watch::Receiver<bool>,
-    #[expect(dead_code, reason = "it is free when it is dropped")] Option<StreamPlace>,
+    #[expect(dead_code, reason = "it is free when it is dropped")] Weight,
 );
 
 impl Drop for Open {
@@ -104,9 +113,9 @@ impl Drop for Open {
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
         // Dropping the stream resets it.
-        let Ok(place) = self.0.room.admit(self.0.open.load(Relaxed)) else { return };
+        let Ok(weight) = self.0.room.add() else { return (self.0.refused)() };
         self.0.open.fetch_add(1, Relaxed);
-        let open = Open(self.0.clone(), self.0.cut.clone(), place);
+        let open = Open(self.0.clone(), self.0.cut.clone(), weight);
         tokio::spawn(async move {
             if run(stream, open.0.pace).await == End::Stuck {
                 open.0.too_slow.notify_one();

@@ -68,27 +68,80 @@ async fn requests_at_once_are_bounded() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_room_for_a_connection_are_refused() {
+async fn requests_beyond_the_share_of_a_network_are_refused() {
     let limit = |limits: &mut web::Limits| {
         limits.unshared = Vec::new();
-        limits.connections = 20;
+        limits.connections_per_network = 20;
     };
     let (running, address, seen) = start(limit).await;
     let mut client = Client::connect(address, &[(INITIAL_WINDOW, 0)]).await;
     let held: Vec<u8> = (0..40).flat_map(|number| get(2 * number + 1, "/held")).collect();
     client.send(&held).await.expect("sent");
-    // Eight for its place and ten up to half of all; then it has more than its share.
+    // The connection weighs two.
     for stream in (18..40).map(|number| 2 * number + 1) {
         let refused = client.next().await.expect("a frame");
         assert_eq!((refused.kind, refused.stream, code(&refused)), (RST_STREAM, stream, CANCEL));
     }
     until("the others are held", || seen.held.load(SeqCst) == 18).await;
+    assert_eq!(seen.counts.refused_streams(), 22);
+    let mut beyond = TcpStream::connect(address).await.expect("the kernel connects");
+    assert!(matches!(beyond.read(&mut [0]).await, Err(_) | Ok(0)), "no room for HTTP/1.1 either");
+    assert_eq!(seen.counts.refused(), 1);
     drop(client);
     until("they are gone", || seen.held.load(SeqCst) == 0 && seen.counts.open() == 0).await;
     let mut next = Client::connect(address, &[]).await;
     next.send(&get(1, "/")).await.expect("sent");
     assert_eq!(next.answer(1).await, (b"ok".to_vec(), true), "there is room again");
     drop(next);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_response_that_the_client_does_not_take_weighs_until_it_ends() {
+    let limit = |limits: &mut web::Limits| {
+        limits.unshared = Vec::new();
+        limits.connections_per_network = 10;
+        limits.pace.stall_max = STALL;
+    };
+    let (running, address, seen) = start(limit).await;
+    let mut client = Client::connect(address, &[(INITIAL_WINDOW, 0)]).await;
+    let unread: Vec<u8> = (0..8).flat_map(|number| get(2 * number + 1, "/much")).collect();
+    client.send(&unread).await.expect("sent");
+    until("all are answered", || seen.calls.load(SeqCst) == 8).await;
+    client.send(&get(17, "/")).await.expect("sent");
+    until("the next one is refused", || seen.counts.refused_streams() == 1).await;
+    for _ in 0..2 {
+        let mut beyond = TcpStream::connect(address).await.expect("the kernel connects");
+        assert!(matches!(beyond.read(&mut [0]).await, Err(_) | Ok(0)), "no connection either");
+    }
+    let mut resets = 0;
+    while resets < 9 {
+        let frame = client.next().await.expect("the connection stays");
+        resets += usize::from(frame.kind == RST_STREAM);
+    }
+    client.send(&get(19, "/")).await.expect("sent");
+    until("there is room again", || seen.calls.load(SeqCst) == 9).await;
+    drop(client);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_turns_out_to_be_http_2_weighs_two() {
+    let limit = |limits: &mut web::Limits| {
+        limits.unshared = Vec::new();
+        limits.connections_per_network = 1;
+    };
+    let (running, address, seen) = start(limit).await;
+    let mut client = Client::connect(address, &[]).await;
+    assert!(
+        client.0.read_to_end(&mut Vec::new()).await.is_ok_and(|read| read == 0) || seen.counts.refused() == 1
+    );
+    until("it is refused", || seen.counts.refused() == 1 && seen.counts.open() == 0).await;
+    let mut plain = TcpStream::connect(address).await.expect("connects");
+    plain.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.expect("sent");
+    let mut answer = String::new();
+    plain.read_to_string(&mut answer).await.expect("read");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     running.stop().await;
 }
 
