@@ -8,7 +8,8 @@ use identity::leases;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use store::{Time, Tx};
-use tokio::sync::watch;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 use web::log_interval::LogInterval;
 
 const EVERY: Duration = Duration::from_secs(2);
@@ -25,19 +26,26 @@ const SKEW_MAX_MS: i64 = 2000;
 
 /// Whether writes are possible, as far as it was tried.
 #[derive(Default)]
-pub(crate) struct Presence(Mutex<State>);
+pub(crate) struct Presence {
+    state: Mutex<State>,
+    /// A try has ended.
+    ended: Notify,
+}
 
 #[derive(Default)]
 struct State {
     /// When the first try began that no success has followed.
     unwritten_since: Option<Time>,
     is_writing: bool,
+    has_written: bool,
+    /// The database refused the last try: its disk is full or read-only.
+    is_refused: bool,
 }
 
 impl Presence {
     /// False if a try is under way.
     fn begin(&self, now: Time) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.is_writing {
             return false;
         }
@@ -46,17 +54,62 @@ impl Presence {
         true
     }
 
-    fn end(&self, succeeded: bool) {
-        let mut state = self.0.lock();
+    fn end(&self, outcome: Outcome) {
+        let mut state = self.state.lock();
         state.is_writing = false;
-        if succeeded {
+        state.is_refused = outcome == Outcome::Refused;
+        if outcome == Outcome::Written {
             state.unwritten_since = None;
+            state.has_written = true;
         }
+        drop(state);
+        self.ended.notify_waiters();
     }
 
-    /// False if no write has succeeded for ten seconds.
-    pub(crate) fn can_write(&self, now: Time) -> bool {
-        self.0.lock().unwritten_since.is_none_or(|since| now.since(since) < UNWRITTEN_MAX)
+    /// Waits for the end of a try that is under way or begins after this call.
+    pub(crate) fn ended(&self) -> Notified<'_> {
+        self.ended.notified()
+    }
+
+    /// Whether a write has succeeded since the start.
+    pub(crate) fn has_written(&self) -> bool {
+        self.state.lock().has_written
+    }
+
+    /// Why writes are not possible: none has succeeded yet, the last one was refused, or none has succeeded for ten
+    /// seconds.
+    pub(crate) fn problem(&self, now: Time) -> Option<&'static str> {
+        let state = self.state.lock();
+        if state.is_refused {
+            return Some(
+                "The database refuses writes: its disk is full, read-only or fails. The log says which.",
+            );
+        }
+        if !state.has_written {
+            return Some("The database has accepted no write since the start. Try again.");
+        }
+        let is_late = state.unwritten_since.is_some_and(|since| now.since(since) >= UNWRITTEN_MAX);
+        is_late.then_some("The database has accepted no write for 10 seconds. Try again.")
+    }
+}
+
+/// How a try ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Written,
+    /// The next one is likely to be refused as well.
+    Refused,
+    Failed,
+}
+
+impl Outcome {
+    /// A database server may be away for a moment; what a file refuses it refuses until somebody mends it.
+    fn of(written: &identity::Result<()>, is_shared: bool) -> Outcome {
+        match written {
+            Ok(()) => Outcome::Written,
+            Err(identity::Error::Store(store::Error::Unavailable { .. })) if !is_shared => Outcome::Refused,
+            Err(_) => Outcome::Failed,
+        }
     }
 }
 
@@ -101,7 +154,7 @@ pub(crate) async fn renew(app: &App) -> identity::Result<()> {
     let tried = tokio::spawn(async move {
         let write = move |tx: &mut Tx<'_>| leases::serve(tx, &instance, now, now + LEASE);
         let written = trying.store.write("presence.renew", write).await;
-        trying.presence.end(written.is_ok());
+        trying.presence.end(Outcome::of(&written, trying.store.is_shared()));
         written
     });
     tried.await.unwrap_or_else(|error| Err(identity::Error::Internal(format!("the presence: {error}"))))
@@ -138,13 +191,32 @@ mod tests {
     #[test]
     fn ten_seconds_without_a_write_are_noticed_whether_it_fails_or_hangs() {
         let presence = Presence::default();
-        assert!(presence.can_write(at(100)), "nothing was tried");
+        let can_write = |time| presence.problem(time).is_none();
+        assert!(presence.begin(at(90)) && !can_write(at(90)), "none has succeeded");
+        presence.end(Outcome::Written);
         assert!(presence.begin(at(100)));
         assert!(!presence.begin(at(105)), "one try at a time");
-        assert!(presence.can_write(at(109)) && !presence.can_write(at(110)), "it hangs");
-        presence.end(false);
-        assert!(presence.begin(at(110)) && !presence.can_write(at(110)), "it failed");
-        presence.end(true);
-        assert!(presence.can_write(at(200)));
+        assert!(can_write(at(109)) && !can_write(at(110)), "it hangs");
+        presence.end(Outcome::Failed);
+        assert!(presence.begin(at(110)) && !can_write(at(110)), "it failed");
+        presence.end(Outcome::Written);
+        assert!(can_write(at(200)));
+    }
+
+    #[test]
+    fn what_a_full_disk_refuses_is_known_at_once() {
+        let presence = Presence::default();
+        let full = || store::Error::Unavailable { what: "full".to_owned(), advice: "free some".to_owned() };
+        for (error, is_ready) in [(full(), false), (store::Error::Stopped, true)] {
+            assert!(presence.begin(at(100)));
+            presence.end(Outcome::Written);
+            assert!(presence.begin(at(101)));
+            presence.end(Outcome::of(&Err(identity::Error::Store(error)), false));
+            assert_eq!(presence.problem(at(101)).is_none(), is_ready);
+        }
+        assert!(
+            matches!(Outcome::of(&Err(identity::Error::Store(full())), true), Outcome::Failed),
+            "a server"
+        );
     }
 }

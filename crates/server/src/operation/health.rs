@@ -10,8 +10,10 @@ use identity::schema::MIGRATIONS;
 use std::time::Duration;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// An answer does not wait longer for a write that is tried.
+/// An answer does not wait longer for a write that is tried …
 const TRY_MAX: Duration = Duration::from_secs(2);
+/// … or only for a moment, when the last one succeeded.
+const LOOK_MAX: Duration = Duration::from_millis(250);
 
 pub(crate) async fn healthz() -> &'static str {
     "ok"
@@ -34,19 +36,18 @@ pub(crate) async fn check(app: &App) -> Result<()> {
         );
         return Err(Problem::unavailable(detail, RETRY_AFTER));
     }
-    if !app.store.is_shared() {
-        // Tried now, for the next answer. If the last try failed, it may have been long ago: only this one counts.
+    if !app.store.is_shared() || !app.presence.has_written() {
+        let ended = app.presence.ended();
         let trying = app.clone();
-        let tried = tokio::spawn(async move { presence::renew(&trying).await });
-        if !app.presence.can_write(now) {
-            let _ = tokio::time::timeout(TRY_MAX, tried).await;
-        }
+        tokio::spawn(async move { presence::renew(&trying).await });
+        // If writes were possible the last time, an answer does not wait for a queue. If not, it may have been long ago: only
+        // this try counts.
+        let most = if app.presence.problem(now).is_none() { LOOK_MAX } else { TRY_MAX };
+        // What is known then is the answer.
+        let _ = tokio::time::timeout(most, ended).await;
     }
-    match app.presence.can_write(now) {
-        true => Ok(()),
-        false => Err(Problem::unavailable(
-            "The database has accepted no write for 10 seconds. Try again.",
-            RETRY_AFTER,
-        )),
+    match app.presence.problem(now) {
+        None => Ok(()),
+        Some(detail) => Err(Problem::unavailable(detail, RETRY_AFTER)),
     }
 }
