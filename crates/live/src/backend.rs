@@ -14,7 +14,6 @@ use http::header::{
     CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use hyper::body::Incoming;
 use metrics::{Page, Requests};
 use parking_lot::Mutex;
 use std::net::IpAddr;
@@ -30,7 +29,7 @@ use web::host::Hosts;
 use web::panics::{Panicked, caught_in};
 use web::request_id::{RequestIds, X_REQUEST_ID};
 use web::request_log::Entry;
-use web::{Cidr, ConnectionCounts, Peer, RequestLog, Tls};
+use web::{Cidr, ConnectionCounts, Peer, RequestBody, RequestLog, Tls};
 
 /// The address of the client of a request, as an extension: that of the connection, or the one that a trusted proxy
 /// names.
@@ -85,7 +84,7 @@ impl web::Service for Backend {
     fn call(
         &self,
         peer: Peer,
-        request: http::Request<Incoming>,
+        request: http::Request<RequestBody>,
     ) -> impl Future<Output = Response> + Send + use<> {
         // Boxed: each connection reserves the space of the future.
         Box::pin(answer(self.0.clone(), peer, request))
@@ -113,7 +112,7 @@ impl web::Service for Backend {
     }
 }
 
-async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>) -> Response {
+async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<RequestBody>) -> Response {
     let started = Instant::now();
     let id = parts.request_ids.id(request.headers());
     let address = forwarded(request.headers(), peer.address, &parts.trusted_proxies);
@@ -214,7 +213,7 @@ fn forbid_frames(headers: &mut HeaderMap) {
 }
 
 /// Reads the body within its limits of size and time.
-async fn whole(parts: &Parts, peer: Peer, request: http::Request<Incoming>) -> Result<Request, Problem> {
+async fn whole(parts: &Parts, peer: Peer, request: http::Request<RequestBody>) -> Result<Request, Problem> {
     let (head, body) = request.into_parts();
     let most = parts.context.0.limits.body_bytes_max;
     let refuse = |status: StatusCode, code: &'static str, detail: String| Problem::new(status, code, detail);

@@ -6,10 +6,12 @@ use super::http2;
 use super::listener::Limits;
 use super::places::{Place, Pulse, Room};
 use super::preface::Detecting;
+use super::request_body::RequestBody;
 use super::service::{ConnectionCounts, Service};
 use super::tls::{Protocol, Tls};
 use super::watched_stream::WatchedStream;
-use http::Request;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -152,21 +154,39 @@ impl<S: Service> Server<S> {
         pulse: &Arc<Pulse>,
         ends: &mut Ends,
     ) -> Result<Option<Detecting<I>>, hyper::Error> {
+        let stopped = ends.stopped.clone();
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
             pulse.begin_handling();
-            let (answer, pulse) = (self.service.call(peer, request), pulse.clone());
+            let (head, body) = request.into_parts();
+            let (body, watch) = RequestBody::watched(body, &head.headers);
+            let answer = self.service.call(peer, Request::from_parts(head, body));
+            let (pulse, stopped) = (pulse.clone(), stopped.clone());
             async move {
-                let answer = answer.await;
+                let mut answer = answer.await;
+                let is_complete = match watch {
+                    Some(watch) => watch.is_complete().await,
+                    None => true,
+                };
                 pulse.end_handling();
                 pulse.set_stream(answer.body().size_hint().exact().is_none());
+                if !is_complete || *stopped.borrow() {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok::<_, Infallible>(answer)
             }
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
+        // A request may be on its way on a connection that looks idle: it is answered, and its response says that it was the
+        // last one.
+        let last_requests = async {
+            if ends.stopped.wait_for(|stopped| *stopped).await.is_ok() {
+                tokio::time::sleep(self.limits.last_request_time).await;
+            }
+        };
         let by_itself = tokio::select! {
             biased;
             ended = &mut connection => Some(ended),
-            _ = ends.stopped.wait_for(|stopped| *stopped) => None,
+            () = last_requests => None,
         };
         match by_itself {
             Some(ended) => ended?,

@@ -13,7 +13,9 @@
 //! - **A client that does not read is reset**: without progress for 30 seconds, or below 1 KiB/s. A stream has no rate,
 //!   and a connection to which nothing has to be sent may wait.
 //! - **A stop loses no request**: no connection is accepted any more, [`Service::release`] ends held requests, open ones
-//!   finish within a limit, then [`Service::finish`] runs.
+//!   finish within a limit, then [`Service::finish`] runs. Connections of HTTP/1.1 may send one more request for a moment.
+//! - **A connection that ends says so**: `Connection: close` after a response before the end of the request's body and
+//!   while the server stops, GOAWAY on HTTP/2.
 //!
 //! # Layout
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `service.rs`: what is served.
@@ -23,7 +25,8 @@
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
 //!   behind a proxy; `address_sources.rs`: how many requests have it, and `X-Forwarded-For` that is ignored.
-//! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies;
+//! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies; `request_body.rs`: what
+//!   their handlers leave unread;
 //!   `json_size.rs`: how much JSON they may have. `caller_counts.rs`: how often a caller did something.
 //! - `panics.rs`: a panic as an error. `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know
 //!   of the request. `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
@@ -49,6 +52,7 @@ pub mod panics;
 pub mod percent;
 mod places;
 mod preface;
+mod request_body;
 pub mod request_id;
 pub mod request_log;
 mod service;
@@ -60,6 +64,7 @@ pub use caller_counts::CallerCounts;
 pub use cidr::Cidr;
 pub use forwarded::Peer;
 pub use listener::{Bound, Limits, Running, serve, serve_on};
+pub use request_body::RequestBody;
 pub use request_log::{RequestLog, RequestLogFormat};
 pub use service::{ConnectionCounts, Service};
 pub use signals::Signals;

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -41,6 +41,9 @@ pub struct Limits {
     pub body_time: Duration,
     /// The time limit for open requests when the server stops.
     pub drain_time: Duration,
+    /// How long idle connections of HTTP/1.1 may still send a request when the server stops: a proxy may have taken one for
+    /// a request at that moment, and cannot know whether a request that it loses was carried out.
+    pub last_request_time: Duration,
     /// Every connection is one of TLS, with this certificate.
     pub tls: Option<Tls>,
 }
@@ -57,6 +60,7 @@ impl Default for Limits {
             head_bytes: 16 * 1024,
             body_time: Duration::from_secs(10),
             drain_time: Duration::from_secs(15),
+            last_request_time: Duration::from_millis(500),
             tls: None,
         }
     }
@@ -223,9 +227,10 @@ async fn accept<S: Service>(
             Ok::<_, std::io::Error>((stream, peer, place))
         };
         let accepted = tokio::select! {
-            accepted = next => accepted,
-            _ = ends.stopped.wait_for(|stopped| *stopped) => return,
+            accepted = next => Some(accepted),
+            _ = ends.stopped.wait_for(|stopped| *stopped) => None,
         };
+        let Some(accepted) = accepted else { return accept_queued(listener, &server, &places, &ends) };
         match accepted {
             Ok((stream, peer, Some(place))) => {
                 let id = place.id();
@@ -245,6 +250,25 @@ async fn accept<S: Service>(
                 places.close_stalest(Instant::now());
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
+        }
+    }
+}
+
+/// Accepts what the kernel has accepted when the server stops: closing the listener would reset these connections, and their
+/// clients may have sent a request.
+fn accept_queued<S: Service>(
+    listener: TcpListener,
+    server: &Arc<Server<S>>,
+    places: &Arc<Places>,
+    ends: &Ends,
+) {
+    let Ok(listener) = listener.into_std() else { return };
+    for _ in 0..BACKLOG {
+        let Ok((stream, peer)) = listener.accept() else { return };
+        let Some(place) = places.admit_now(peer.ip()) else { continue };
+        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+        if let Ok(stream) = stream {
+            tokio::spawn(server.clone().connection(stream, peer, place, ends.clone()));
         }
     }
 }

@@ -222,6 +222,11 @@ impl Places {
         }
     }
 
+    /// A place for a connection from `address`, if there is one now.
+    pub(crate) fn admit_now(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        self.take(address, Instant::now()).ok()
+    }
+
     /// Writes the line about connections and requests that were refused, once a minute.
     pub(crate) fn log_refusal(&self, address: IpAddr, now: Instant) {
         if let Some(refused) = self.refusals.due(now) {

@@ -1,9 +1,9 @@
 //! What a listener serves.
 
 use super::forwarded::Peer;
+use super::request_body::RequestBody;
 use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::Incoming;
 use metrics::Page;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ pub trait Service: Send + Sync + 'static {
     fn call(
         &self,
         peer: Peer,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
     ) -> impl Future<Output = Response<Self::Body>> + Send + use<Self>;
 
     /// Where the listener counts connections.

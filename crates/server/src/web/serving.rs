@@ -10,13 +10,12 @@ use crate::router::router;
 use axum::body::Body;
 use axum::response::Response;
 use http::Request;
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use web::{Bound, ConnectionCounts, Limits, Peer, Running, Service};
+use web::{Bound, ConnectionCounts, Limits, Peer, RequestBody, Running, Service};
 
 /// A stop does not wait longer for the rows of failed sign-ins. With the requests that end before, it stays below the 20
 /// seconds of the files in `deploy`.
@@ -67,7 +66,11 @@ impl Jobs {
 impl Service for Serving {
     type Body = Body;
 
-    fn call(&self, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response> + Send + use<> {
+    fn call(
+        &self,
+        peer: Peer,
+        request: Request<RequestBody>,
+    ) -> impl Future<Output = Response> + Send + use<> {
         middleware::serve(&self.app, &self.routes, peer, request)
     }
 

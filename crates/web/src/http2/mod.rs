@@ -15,6 +15,7 @@ use super::connection::Ends;
 use super::forwarded::Peer;
 use super::listener::Limits;
 use super::places::{Pulse, Room};
+use super::request_body::RequestBody;
 use super::service::Service;
 use frame_budget::Budgeted;
 use http::header::CONTENT_LENGTH;
@@ -92,7 +93,7 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send +
     let handled = streams.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let is_head = request.method() == Method::HEAD;
-        let (handling, answer) = (handled.handle(), service.call(peer, request));
+        let (handling, answer) = (handled.handle(), service.call(peer, request.map(RequestBody::new)));
         async move {
             let mut answer = answer.await;
             drop(handling);

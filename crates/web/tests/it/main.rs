@@ -2,6 +2,7 @@
 
 mod floods;
 mod frames;
+mod http1;
 mod http2;
 mod service;
 mod tls;

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Notify;
-use web::{ConnectionCounts, Limits, Peer, Running, Service};
+use web::{ConnectionCounts, Limits, Peer, RequestBody, Running, Service};
 
 /// What the service has seen.
 #[derive(Default)]
@@ -67,13 +66,18 @@ impl Service for Samples {
     fn call(
         &self,
         _: Peer,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
     ) -> impl Future<Output = Response<Content>> + Send + use<> {
         let seen = self.0.clone();
         async move {
             seen.calls.fetch_add(1, SeqCst);
-            let content = match request.uri().path() {
+            let path = request.uri().path().to_owned();
+            let content = match &*path {
                 "/" => Content::Whole(Some(Bytes::from_static(b"ok"))),
+                "/read" => {
+                    let read = web::body::read(request.into_body(), Duration::from_secs(10), 1000).await;
+                    Content::Whole(read.ok().map(|_| Bytes::from_static(b"ok")))
+                }
                 "/much" => Content::Whole(Some(vec![7; 4 * 1024 * 1024].into())),
                 "/stream" => Content::Stream(Some(Bytes::from_static(b"first"))),
                 "/held" => {
