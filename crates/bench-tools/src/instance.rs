@@ -76,6 +76,6 @@ async fn serve(app: App, bound: Bound, limits: Limits) -> Result<()> {
     for address in &running.addresses {
         output::print(&format!("{}\n", serde_json::json!({ "listen": format!("http://{address}") })))?;
     }
-    server_process::until_stopped(running, signals).await;
+    server_process::until_stopped(running, signals, LogFormat::Text).await;
     Ok(())
 }

@@ -130,7 +130,8 @@ impl Running {
         self.server.stop().await;
     }
 
-    /// Serves until the process gets SIGTERM or SIGINT, then stops. A second signal ends the process at once.
+    /// Serves until the process gets SIGTERM or SIGINT, then stops. Another SIGINT (Ctrl-C), from a second later on, ends the
+    /// process at once.
     pub async fn until_signal(self) {
         self.until(Signals::listen()).await;
     }

@@ -5,8 +5,10 @@
 //! password, a key or the URL of a database with its password. An error that other arguments or settings can mend exits
 //! with 2, every other one with 1.
 
+use crate::config::LogFormat;
+use crate::logs;
 use server::StoreError;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -39,6 +41,14 @@ pub enum Error {
         code: String,
         /// The text.
         detail: String,
+    },
+    /// The same as a line of a log of this format.
+    #[error("{error}")]
+    Logged {
+        /// The format.
+        format: LogFormat,
+        /// The error.
+        error: Box<Error>,
     },
     /// The command has printed what is wrong.
     #[error("something failed")]
@@ -105,17 +115,27 @@ impl Error {
         move |source| Error::Io { what: what.to_owned(), source }
     }
 
+    /// The same error of a server whose log has this format.
+    pub fn in_log(self, format: LogFormat) -> Error {
+        Error::Logged { format, error: Box::new(self) }
+    }
+
     /// Prints the message on stderr.
     pub fn print(&self) {
-        if !matches!(self, Error::AlreadyReported) {
-            // The exit code says it too, where stderr is full or closed.
-            let _ = writeln!(io::stderr(), "sarsen: {self}");
+        match self {
+            Error::AlreadyReported => {}
+            Error::Logged { format, error } if !matches!(**error, Error::AlreadyReported) => {
+                logs::write_last(*format, &error.to_string());
+            }
+            Error::Logged { .. } => {}
+            _ => logs::write_last(LogFormat::Text, &self.to_string()),
         }
     }
 
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            Error::Logged { error, .. } => error.exit_code(),
             Error::Usage(_) | Error::Bench(bench::Error::Usage(_)) => ExitCode::from(2),
             _ => ExitCode::from(1),
         }

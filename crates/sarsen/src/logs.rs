@@ -2,7 +2,7 @@
 
 use crate::config::LogFormat;
 use crate::error::{Error, Result};
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -24,6 +24,20 @@ pub fn start(filter: &str, format: LogFormat, colours: bool) -> Result<WorkerGua
     };
     started.map_err(|error| Error::failed(format!("cannot start the log: {error}")))?;
     Ok(guard)
+}
+
+/// Writes one line to stderr at once, in the format of the log: for what is said when the log has not started, or has ended.
+pub fn write_last(format: LogFormat, text: &str) {
+    match format {
+        // The exit code says it too, where stderr is full or closed.
+        LogFormat::Text => {
+            let _ = writeln!(std::io::stderr(), "sarsen: {text}");
+        }
+        LogFormat::Json => {
+            let log = tracing_subscriber::fmt().json().flatten_event(true).with_writer(std::io::stderr);
+            tracing::subscriber::with_default(log.finish(), || tracing::error!("{text}"));
+        }
+    }
 }
 
 /// A filter like `info` or `warn,server=debug`. A word by itself must be a level: as the name of a module, which the

@@ -1,7 +1,8 @@
 //! What the commands that serve have in common: the runtime, the addresses, the database, the end of the process.
 
-use crate::config::Database;
+use crate::config::{Database, LogFormat};
 use crate::error::{Error, Result};
+use crate::logs;
 use rustix::fs::{Access, Mode};
 use server::look::look;
 use server::{
@@ -168,10 +169,11 @@ pub fn signals() -> Result<Signals> {
     Signals::listen().map_err(Error::io("cannot listen to signals"))
 }
 
-/// Serves until the first signal, then shuts down gracefully. A second signal ends the process at once.
-pub async fn until_stopped(running: Running, mut signals: Signals) {
+/// Serves until the first signal, then shuts down gracefully. Another Ctrl-C, from a second later on, ends the process at
+/// once.
+pub async fn until_stopped(running: Running, mut signals: Signals, format: LogFormat) {
     if !signals.stopped_by(running.stop()).await {
-        eprintln!("sarsen: stopped at once; the next start recovers the database");
+        logs::write_last(format, "stopped at once; the next start recovers the database");
         std::process::exit(1);
     }
 }

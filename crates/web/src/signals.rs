@@ -1,7 +1,17 @@
-//! The signals that stop a server: SIGTERM and SIGINT. The first one stops it, a second one ends its process at once.
+//! The signals that stop a server: SIGTERM and SIGINT (Ctrl-C).
+//!
+//! The first one stops it, and requests that have begun are finished. What follows within a second is the same wish said twice:
+//! GNU `timeout` sends its signal to the program and to its group, and a shell and `npm` both pass Ctrl-C on. SIGTERM may be
+//! repeated at any time: a service manager that has no patience any more sends SIGKILL. A SIGINT after that second is a person
+//! who does not want to wait, and ends the process at once.
 
+use std::future::pending;
 use std::io;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A signal that comes within this time of the first one is no second wish.
+const ECHO: Duration = Duration::from_secs(1);
 
 /// SIGTERM and SIGINT.
 pub struct Signals {
@@ -26,16 +36,27 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal, and then until `stop` has ended or for a second signal. Returns whether `stop` has ended.
+    /// Waits for a signal, and then until `stop` has ended or somebody presses Ctrl-C again. Returns whether `stop` has
+    /// ended.
     pub async fn stopped_by(&mut self, stop: impl Future<Output = ()>) -> bool {
         self.next().await;
-        tracing::info!("stopping; a second signal stops at once");
+        tracing::info!("stopping; Ctrl-C (SIGINT) from a second on stops at once");
+        let echo_until = Instant::now() + ECHO;
         tokio::select! {
             () = stop => {
                 tracing::info!("stopped");
                 true
             }
-            () = self.next() => false,
+            () = interrupted_after(&mut self.interrupt, echo_until) => false,
         }
     }
+}
+
+async fn interrupted_after(interrupt: &mut Signal, time: Instant) {
+    while interrupt.recv().await.is_some() {
+        if Instant::now() >= time {
+            return;
+        }
+    }
+    pending().await
 }

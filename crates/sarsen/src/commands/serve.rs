@@ -1,7 +1,7 @@
 //! `sarsen serve`: the server, with its configuration.
 
 use super::{owner, rekey};
-use crate::config::{self, Config, Flags, SECRET_KEY_VARIABLE};
+use crate::config::{self, Config, Flags, LogFormat, SECRET_KEY_VARIABLE};
 use crate::control::{self, Answer, ControlSocket, Request};
 use crate::error::{Error, Result};
 use crate::program::Context;
@@ -12,7 +12,7 @@ use server::{App, Bound, Limits, SecretKey};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Run the server until SIGTERM or Ctrl-C. A second signal stops it at once.
+/// Run the server until SIGTERM or Ctrl-C. Another Ctrl-C, from a second later on, stops it at once.
 #[derive(clap::Args)]
 #[command(
     after_help = "A setting comes from the file, the environment or a flag. A flag overrides the environment, which overrides the\n\
@@ -34,8 +34,13 @@ pub struct Args {
 /// Where the set-up link is written, beside the database.
 const LINK_FILE: &str = "setup-link.txt";
 
-/// Runs it.
+/// Runs it. Its last line is of the format of the log too.
 pub fn run(args: &Args, context: &Context) -> Result<()> {
+    let format = Config::log_format(&args.flags, &context.environment);
+    serve_until_stopped(args, context).map_err(|error| error.in_log(format))
+}
+
+fn serve_until_stopped(args: &Args, context: &Context) -> Result<()> {
     let environment = &context.environment;
     let config = Config::load(&args.flags, environment)?;
     if args.print_config {
@@ -79,7 +84,7 @@ async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Cert
     for address in &running.addresses {
         tracing::info!(%address, issuer = app.settings.issuer, "listening");
     }
-    server_process::until_stopped(running, signals).await;
+    server_process::until_stopped(running, signals, config.log_format.value).await;
     if let Some(follows) = follows {
         follows.abort();
     }
@@ -114,12 +119,15 @@ async fn write_link(config: &Config, app: &App) -> Result<()> {
         None => files::remove(&path),
         Some(link) => {
             files::replace_private(&path, &format!("{link}\n"))?;
-            // The file has it too, if nobody reads this.
-            let _ = writeln!(
-                std::io::stderr(),
+            let text = format!(
                 "This server has no owner yet. Open the link in {} to become the owner. It works once, for one hour.",
                 path.display()
             );
+            match config.log_format.value {
+                LogFormat::Json => tracing::warn!("{text}"),
+                // The file has it too, if nobody reads this.
+                LogFormat::Text => drop(writeln!(std::io::stderr(), "{text}")),
+            }
             Ok(())
         }
     }

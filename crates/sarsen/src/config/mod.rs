@@ -127,6 +127,13 @@ impl Config {
             || (is_file(&self.replicas.source) && self.replicas.value.iter().any(has_password))
     }
 
+    /// The format of the log as far as it can be read: for errors of other settings.
+    pub fn log_format(flags: &Flags, environment: &Environment) -> LogFormat {
+        Sources::find("log_format", flags, environment)
+            .and_then(|raw| value::log_format(&raw))
+            .unwrap_or(LogFormat::Text)
+    }
+
     /// Reads file, environment and flags.
     pub fn load(flags: &Flags, environment: &Environment) -> Result<Config> {
         let layers = Sources::gather(flags, environment)?;

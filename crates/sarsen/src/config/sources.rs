@@ -97,6 +97,17 @@ impl Sources {
         Ok(Sources { file, given })
     }
 
+    /// One setting from the source that wins, whatever is wrong with others.
+    pub fn find(name: &'static str, flags: &Flags, environment: &Environment) -> Option<RawValue> {
+        let flag = flags.given().into_iter().find(|(known, _)| *known == name).map(|(_, raw)| raw);
+        let variable = || environment.get(&format!("{PREFIX}{}", name.to_uppercase()));
+        let line = || {
+            let file = flags.config.clone().unwrap_or_else(|| PathBuf::from(FILE));
+            file::read(&file).ok()??.into_iter().find(|line| line.name == name).map(|line| line.raw)
+        };
+        flag.or_else(|| variable().map(|text| RawValue::Text(text.to_owned()))).or_else(line)
+    }
+
     /// The value of a setting.
     pub fn setting<T>(
         &self,

@@ -1,9 +1,11 @@
 //! `sarsen serve`: the first start, the set-up link, a clean shutdown.
 
 use crate::backups::OF_0_1_0;
-use crate::support::{Place, Running, mode};
+use crate::support::{Place, Running, mode, rest};
 use server::testing::fixture::Fixture;
 use server::{Store, StoreError};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 fn serve(place: &Place, name: &str) -> Running {
     let command = place.sarsen(&["serve", "--listen", "127.0.0.1:0"]);
@@ -52,24 +54,85 @@ fn the_first_start_leaves_the_owner_s_link_in_a_private_file_and_ends_cleanly() 
     assert_eq!(again.stop(), 0);
 }
 
-#[test]
-fn a_second_signal_stops_the_server_at_once() {
-    let place = Place::new();
+/// A server, and a connection with a request whose body it waits for.
+fn busy(place: &Place) -> (Running, TcpStream) {
     assert_eq!(place.run(&["init", "--yes"]).code, 0);
-    let mut server = serve(&place, "log");
+    let mut server = serve(place, "log");
     let log = server.wait_for("listening");
     let address =
         log.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("an address");
-    let mut slow = std::net::TcpStream::connect(address).expect("a connection");
+    let mut slow = TcpStream::connect(address).expect("a connection");
     let head = "POST /auth/token HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 content-length: 5\r\nexpect: 100-continue\r\n\r\n";
-    std::io::Write::write_all(&mut slow, head.as_bytes()).expect("sent");
+    slow.write_all(head.as_bytes()).expect("sent");
     // The server asks for the body, so it has begun the request.
-    std::io::Read::read_exact(&mut slow, &mut [0; 12]).expect("an answer");
+    slow.read_exact(&mut [0; 25]).expect("an answer");
+    (server, slow)
+}
+
+#[test]
+fn signals_that_say_the_same_twice_stop_the_server_once() {
+    for interrupts in [false, true] {
+        let place = Place::new();
+        let (mut server, mut slow) = busy(&place);
+        // GNU timeout sends its signal to the program and to its group.
+        if interrupts {
+            server.interrupt();
+            server.interrupt();
+        } else {
+            server.terminate();
+        }
+        server.wait_for("stopping");
+        if !interrupts {
+            server.terminate();
+            server.terminate();
+        }
+        slow.write_all(b"\"abc\"").expect("the request is not finished");
+        let mut answer = String::new();
+        slow.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 4") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
+        assert_eq!(server.finish().0, 0);
+        assert!(!place.path("sarsen.db-wal").exists(), "the database was closed");
+    }
+}
+
+#[test]
+fn another_ctrl_c_stops_the_server_at_once() {
+    let place = Place::new();
+    let (mut server, _slow) = busy(&place);
     server.terminate();
     server.wait_for("stopping");
-    server.terminate();
+    // Pressed again and again; those of the first second are not counted.
+    while !server.has_ended() {
+        server.interrupt();
+        rest();
+    }
     assert_eq!(server.finish().0, 1);
+    assert!(std::fs::read_to_string(place.path("log")).expect("a log").contains("stopped at once"));
+}
+
+#[test]
+fn the_last_line_of_a_failed_start_is_json_where_the_log_is() {
+    let place = Place::new();
+    let last = |args: &[&str]| {
+        let ended = place.run(args);
+        let line = ended.stderr.lines().last().expect("a line").to_owned();
+        let line: serde_json::Value =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", ended.stderr));
+        assert_eq!(line["level"], "ERROR");
+        (ended.code, line["message"].as_str().expect("a message").to_owned())
+    };
+    let (code, message) = last(&["serve", "--log-format", "json"]);
+    assert!(code == 2 && message.starts_with("there is no secret key"), "{message}");
+    std::fs::write(place.path("sarsen.toml"), "log_format = \"json\"\nlistn = 1\n").expect("written");
+    let (code, message) = last(&["serve"]);
+    assert!(code == 2 && message.starts_with("unknown setting listn"), "{message}");
+    std::fs::remove_file(place.path("sarsen.toml")).expect("removed");
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let (code, message) = last(&["serve", "--log-format", "json", "--listen", &address]);
+    assert!(code == 1 && message.starts_with("cannot listen on"), "{message}");
 }
 
 #[test]
@@ -169,6 +232,8 @@ fn a_log_may_be_json() {
     let command = place.sarsen(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"]);
     let mut server = Running::start(command, place.path("log"));
     let log = server.wait_for("listening");
+    assert!(log.contains("This server has no owner yet"), "{log}");
+    assert!(log.lines().all(|line| line.starts_with('{')), "{log}");
     let line = log.lines().find(|line| line.contains("listening")).expect("a line");
     let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
     assert!(line["address"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")), "{line}");

@@ -135,6 +135,11 @@ impl Running {
         self.signal(rustix::process::Signal::TERM);
     }
 
+    /// Sends SIGINT, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        self.signal(rustix::process::Signal::INT);
+    }
+
     fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw);
         rustix::process::kill_process(pid.expect("a number"), signal).expect("a signal");

@@ -89,7 +89,7 @@ async fn serve(
     } else {
         output::print(&summary.text())?;
     }
-    server_process::until_stopped(running, signals).await;
+    server_process::until_stopped(running, signals, LogFormat::Text).await;
     Ok(())
 }
 
