@@ -2,7 +2,9 @@
 //!
 //! Refresh tokens rotate, and each can be used once. The successor's secret is derived from the ids of predecessor and
 //! successor. A client that lost the response therefore gets the *same* successor again, for ten seconds and while that
-//! successor is unused (RFC 9700 section 4.14). Later reuse revokes the family.
+//! successor is unused (RFC 9700 section 4.14). Until two minutes have passed, it gets it once more: a phone sleeps in the
+//! middle of a refresh. Two rotations without such a late repeat must follow before the family may have another. Any other
+//! reuse revokes the family.
 
 use crate::audit::{self, Actor};
 use crate::events;
@@ -19,6 +21,10 @@ use store::{Key, Snapshot, Tx, args, insert, lock, sql, statements};
 pub const REFRESH_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a used refresh token still returns the same successor.
 const SAME_SUCCESSOR_FOR: Duration = Duration::from_secs(10);
+/// How long it does so once more.
+const LATE_REPEAT_FOR: Duration = Duration::from_secs(120);
+/// How many rotations must follow a late repeat before the next one.
+const ROTATIONS_BETWEEN: i64 = 2;
 
 /// The input for [`create`].
 #[derive(Clone, Debug)]
@@ -75,12 +81,16 @@ statements! {
             "authenticated_at",
         ]],
     );
-    static INSERT_REFRESH = insert("refresh_tokens", &[&["id", "grant_id", "hash", "created_at", "expires_at"]]);
+    static INSERT_REFRESH = insert("refresh_tokens", &[&[
+        "id", "grant_id", "hash", "created_at", "expires_at", "late_repeat_after",
+    ]]);
     static LOCK = lock("refresh_tokens", "id");
     static REFRESH = sql(
-        "SELECT grant_id, hash, expires_at, used_at, successor_id FROM refresh_tokens WHERE id = ?1",
+        "SELECT grant_id, hash, expires_at, used_at, successor_id, late_repeat_after FROM refresh_tokens WHERE id = ?1",
     );
     static USE = sql("UPDATE refresh_tokens SET used_at = ?2, successor_id = ?3 WHERE id = ?1 AND used_at IS NULL");
+    static REPEAT_LATE =
+        sql("UPDATE refresh_tokens SET late_repeat_after = ?2 WHERE id = ?1 AND late_repeat_after = 0");
     static REVOKE = sql("UPDATE grants SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1 AND revoked_at IS NULL");
     static STATE = sql("SELECT g.user_id, g.organization_id, g.client_id, g.session_id, g.scope, g.revoked_at,
             s.ended_at, s.expires_at, s.authenticated_at, us.suspended_at, os.suspended_at, c.service_id,
@@ -166,13 +176,21 @@ pub fn create(tx: &mut Tx<'_>, new: &NewGrant, refresh: Option<&NewRefresh>, now
     )?;
     tx.changed(key(&new.id));
     if let Some(refresh) = refresh {
-        insert_refresh(tx, refresh, &new.id, now)?;
+        insert_refresh(tx, refresh, &new.id, 0, now)?;
     }
     Ok(())
 }
 
-fn insert_refresh(tx: &mut Tx<'_>, refresh: &NewRefresh, grant: &GrantId, now: Time) -> Result<()> {
-    tx.exec(&INSERT_REFRESH, args![&refresh.id, grant, &refresh.hash, now, now + REFRESH_LIFE])?;
+/// Stores a token. `late_after`: how many rotations of the family must come before one that may be repeated late; 0 if
+/// that of this token may.
+fn insert_refresh(
+    tx: &mut Tx<'_>,
+    refresh: &NewRefresh,
+    grant: &GrantId,
+    late_after: i64,
+    now: Time,
+) -> Result<()> {
+    tx.exec(&INSERT_REFRESH, args![&refresh.id, grant, &refresh.hash, now, now + REFRESH_LIFE, late_after])?;
     Ok(())
 }
 
@@ -254,11 +272,11 @@ pub fn refresh(
 ) -> Result<Refreshed> {
     let now = actor.now;
     tx.lock(&LOCK, id.into())?;
-    type Stored = (GrantId, Vec<u8>, Time, Option<Time>, Option<RefreshTokenId>);
+    type Stored = (GrantId, Vec<u8>, Time, Option<Time>, Option<RefreshTokenId>, i64);
     let stored: Option<Stored> = tx.one(&REFRESH, args![id], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
     })?;
-    let Some((grant, hash, expires_at, used_at, successor_id)) = stored else {
+    let Some((grant, hash, expires_at, used_at, successor_id, late_after)) = stored else {
         return Err(Error::InvalidGrant);
     };
     if !secrets::matches(secret.as_bytes(), &hash) || expires_at <= now {
@@ -271,11 +289,13 @@ pub fn refresh(
     match (used_at, successor_id) {
         (None, _) => {
             tx.exec(&USE, args![id, now, &successor.id])?;
-            insert_refresh(tx, successor, &grant.id, now)?;
+            insert_refresh(tx, successor, &grant.id, (late_after - 1).max(0), now)?;
             Ok(Refreshed::Rotated { grant: Box::new(grant), successor: successor.id.clone() })
         }
         (Some(used_at), Some(earlier))
-            if now.since(used_at) <= SAME_SUCCESSOR_FOR && is_unused(tx, &earlier)? =>
+            if is_unused(tx, &earlier)?
+                && (now.since(used_at) <= SAME_SUCCESSOR_FOR
+                    || repeat_late(tx, (id, used_at), &earlier, &grant, actor)?) =>
         {
             Ok(Refreshed::Rotated { grant: Box::new(grant), successor: earlier })
         }
@@ -284,6 +304,26 @@ pub fn refresh(
             Ok(Refreshed::Reused)
         }
     }
+}
+
+/// Whether a token that was used at this time may return the same successor once more, late. Of several requests, one gets
+/// true. The audit log gets a row, because a thief could be the one who repeats.
+fn repeat_late(
+    tx: &mut Tx<'_>,
+    (id, used_at): (&RefreshTokenId, Time),
+    successor: &RefreshTokenId,
+    grant: &Grant,
+    actor: &Actor,
+) -> Result<bool> {
+    let is_in_time = actor.now.since(used_at) <= LATE_REPEAT_FOR;
+    if !is_in_time || tx.exec(&REPEAT_LATE, args![id, ROTATIONS_BETWEEN + 1])? != 1 {
+        return Ok(false);
+    }
+    tx.exec(&REPEAT_LATE, args![successor, ROTATIONS_BETWEEN])?;
+    let details = format!("{} {}", grant.client, grant.id);
+    let action = "grant.refresh_token_repeated";
+    audit::note(tx, &grant.organization, actor, action, grant.user.as_str(), &details)?;
+    Ok(true)
 }
 
 /// What shows that somebody else may hold a copy of a client's secrets.

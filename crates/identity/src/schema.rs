@@ -22,6 +22,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(16, "authentication of grants", include_str!("../migrations/0016_grant_authentication.sql")),
     migration(17, "use of links", include_str!("../migrations/0017_link_use.sql")),
     migration(18, "indexes", include_str!("../migrations/0018_indexes.sql")),
+    migration(19, "mends of the second review", include_str!("../migrations/0019_mend.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

@@ -24,7 +24,7 @@ pub fn router() -> Routes {
         .route("/auth/token", post(oauth::token::post))
         .route("/auth/revoke", post(oauth::revoke::post))
         .route("/auth/introspect", post(oauth::introspect::post))
-        .route("/auth/userinfo", get(oauth::userinfo::get).post(oauth::userinfo::get))
+        .route("/auth/userinfo", get(oauth::userinfo::get).post(oauth::userinfo::post))
         .route("/auth/logout", acting_get(oauth::logout::get).post(oauth::logout::post))
         // What a service reads
         .route("/api/subscription", get(api::subscription::get))

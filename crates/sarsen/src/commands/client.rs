@@ -215,10 +215,13 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let created = api.post::<Client>(&api.path(&["clients"]), fields)?;
             api.show(&created)?;
             let client = created.read()?;
-            match &*client.kind {
-                "web" | "machine" => api.ask_to_save("secret", client.client_secret.as_ref(), LOST_SECRET),
-                _ => Ok(()),
+            if matches!(&*client.kind, "web" | "machine") {
+                api.ask_to_save("secret", client.client_secret.as_ref(), LOST_SECRET)?;
             }
+            if client.kind == "web" {
+                api.confirm(&jwt_hint(&client.service));
+            }
+            Ok(())
         }
         Verb::List { service } => {
             let query: Vec<(&str, &str)> = service.iter().map(|slug| ("service", slug.as_str())).collect();
@@ -251,6 +254,15 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// What to do for a library that knows one type of tokens only, such as the resource server of Spring. At Sarsen nothing
+/// shows that it refuses them.
+fn jwt_hint(service: &str) -> String {
+    format!(
+        "Does a library refuse access tokens because it expects the type JWT (at+jwt is not allowed)? Then run sarsen \
+         service change {service} --access-token-typ JWT."
+    )
 }
 
 fn secret(api: &mut Api, verb: &SecretVerb) -> Result<()> {

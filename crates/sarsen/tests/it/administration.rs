@@ -275,6 +275,10 @@ fn clients_and_their_secrets_are_created_and_deleted() {
     let (id, secret) =
         (made["client_id"].as_str().expect("an id"), made["client_secret"].as_str().expect("a secret"));
     assert!(secret.len() >= 43);
+    let again =
+        place.run(&[&create[..], &["--redirect-uri", "https://sketch.example.com/callback"]].concat());
+    let advice = "sarsen service change sketch --access-token-typ JWT";
+    assert!(again.stderr.contains(advice) && !again.stdout.contains(advice), "{}", again.seen());
     let shown = place.run(&["client", "show", id]);
     assert!(shown.stdout.contains("https://sketch.example.com/callback") && !shown.stdout.contains(secret));
     let second = place.run(&["client", "secret", "add", id]);

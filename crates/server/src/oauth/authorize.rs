@@ -7,12 +7,14 @@
 use super::authorization_response::{RESPONSE_MODES, ReplyTo};
 use super::error::OAuthError;
 use super::params::{Params, Posted};
+use super::resource;
 use super::sign_in_note::Note;
 use crate::app::App;
 use crate::pages::browser::{Browser, encoded};
 use crate::pages::consent;
 use crate::pages::respond::{Link, PageError, PageResult, see_other};
 use crate::pages::sign_in::{self, Prompt};
+use crate::pages::sign_up;
 use crate::web::auth::Address;
 use crate::web::error::Problem;
 use crate::web::fetch_metadata::is_embedded_elsewhere;
@@ -225,6 +227,9 @@ async fn understand_of(
     if let Err((error, description)) = check(&client, &params) {
         return refuse(error, description);
     }
+    if let Err(OAuthError { error, description, .. }) = resource::check(app, &params) {
+        return refuse(error, &description);
+    }
     let scope = match Scope::grant(params.get("scope"), client.is_first_party()) {
         Ok(scope) => scope,
         Err(error) => {
@@ -302,11 +307,8 @@ fn check(client: &Client, params: &Params) -> Result<(), (&'static str, &'static
         }
         (None, None) => {}
     }
+    // Values that are not known are ignored (OpenID Connect Core 3.1.2.1).
     let prompt = prompts(params);
-    let known = |word: &String| matches!(word.as_str(), "none" | "login" | "consent" | "select_account");
-    if !prompt.iter().all(known) {
-        return Err(("invalid_request", "prompt must be none, login, consent or select_account."));
-    }
     if prompt.len() > 1 && prompt.iter().any(|word| word == "none") {
         return Err(("invalid_request", "prompt=none stands alone."));
     }
@@ -328,8 +330,15 @@ pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_
         if silent {
             return Ok(request.refuse("login_required", "The user is not signed in."));
         }
-        let prompt = if request.prompts("select_account") { Prompt::SelectAccount } else { Prompt::Login };
         let back = request.address(app, session.as_ref());
+        if request.prompts("create") && organization.allows_sign_up(app.settings.sign_up) {
+            return Ok(see_other(&sign_up::address(slug, &back), Vec::new()));
+        }
+        let prompt = if request.prompts("select_account") || request.prompts("create") {
+            Prompt::SelectAccount
+        } else {
+            Prompt::Login
+        };
         let sign_in = match session {
             Some(_) => sign_in::address_with(slug, prompt, &back),
             None => sign_in::address(slug, &back),
@@ -360,7 +369,7 @@ pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_
 }
 
 fn is_fresh_enough(app: &App, session: &Session, request: &Request) -> bool {
-    let again = request.prompts("login") || request.prompts("select_account");
+    let again = ["login", "select_account", "create"].iter().any(|word| request.prompts(word));
     let has_signed_in = request.note.as_ref().is_some_and(|note| note.is_before(session));
     if again && !has_signed_in {
         return false;

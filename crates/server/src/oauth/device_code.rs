@@ -3,6 +3,7 @@
 use super::client_auth::authenticate;
 use super::error::{OAuthError, Result};
 use super::params::Posted;
+use super::resource;
 use crate::app::App;
 use crate::oauth::long_poll::INTERVAL;
 use crate::web::auth::Address;
@@ -44,6 +45,7 @@ pub(crate) async fn post(
     if !client.may(DEVICE_GRANT) {
         return Err(OAuthError::new("unauthorized_client", "This client may not use the device flow."));
     }
+    resource::check(&app, &posted.params)?;
     let now = app.now();
     if app.lookups.status(&client.organization, now).await? != Status::Active {
         return Err(OAuthError::new("unauthorized_client", "The organization is not active."));

@@ -35,7 +35,7 @@ pub(crate) async fn configuration(State(app): State<App>) -> impl IntoResponse {
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         "code_challenge_methods_supported": ["S256"],
         "claims_supported": ["sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "sid", "email", "email_verified", "name"],
-        "prompt_values_supported": ["none", "login", "select_account", "consent"],
+        "prompt_values_supported": ["none", "login", "select_account", "consent", "create"],
         "authorization_response_iss_parameter_supported": true,
         "claims_parameter_supported": false,
         "request_parameter_supported": false,

@@ -10,6 +10,7 @@ pub(crate) mod introspect;
 pub(crate) mod logout;
 pub(crate) mod long_poll;
 pub(crate) mod params;
+pub(crate) mod resource;
 pub(crate) mod revoke;
 mod sign_in_note;
 pub(crate) mod token;

@@ -1,7 +1,9 @@
 //! The parameters of an OAuth request: a form as the RFCs say, or a JSON object of strings. A repeated
-//! parameter is an error (RFC 6749 section 3.1), and so is one in the query of a POST.
+//! parameter is an error (RFC 6749 section 3.1), and so is one in the query of a POST. Only `resource` may repeat in a form
+//! (RFC 8707 section 2).
 
 use super::error::{OAuthError, Result};
+use super::resource::RESOURCE;
 use crate::web::json::{self, PARAMETERS_MAX};
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
@@ -37,7 +39,7 @@ impl Params {
             if pair.len() > 3 * VALUE_MAX {
                 return Err(OAuthError::invalid_request("A parameter is too long."));
             }
-            params.add(decoded(name)?, decoded(value)?)?;
+            params.add_of_form(decoded(name)?, decoded(value)?)?;
         }
         Ok(params)
     }
@@ -80,9 +82,25 @@ impl Params {
     }
 
     fn add(&mut self, name: String, value: String) -> Result<()> {
-        if self.0.iter().any(|(known, _)| *known == name) {
-            return Err(OAuthError::invalid_request(format!("The parameter {} comes twice.", shown(&name))));
+        self.check_is_first(&name)?;
+        self.push(name, value)
+    }
+
+    fn add_of_form(&mut self, name: String, value: String) -> Result<()> {
+        if name != RESOURCE {
+            self.check_is_first(&name)?;
         }
+        self.push(name, value)
+    }
+
+    fn check_is_first(&self, name: &str) -> Result<()> {
+        if self.0.iter().any(|(known, _)| known == name) {
+            return Err(OAuthError::invalid_request(format!("The parameter {} comes twice.", shown(name))));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, name: String, value: String) -> Result<()> {
         if value.len() > VALUE_MAX {
             return Err(OAuthError::invalid_request(format!("The parameter {} is too long.", shown(&name))));
         }
@@ -90,8 +108,8 @@ impl Params {
         if value.contains('\0') {
             return Err(OAuthError::invalid_request(format!("The parameter {} holds a NUL.", shown(&name))));
         }
-        // An empty value counts as left out (RFC 6749 section 3.1).
-        if !value.is_empty() {
+        // An empty value counts as left out (RFC 6749 section 3.1). A resource without a name is a wrong one.
+        if !value.is_empty() || name == RESOURCE {
             self.0.push((name, value));
         }
         Ok(())
@@ -100,6 +118,11 @@ impl Params {
     /// The value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The values of a parameter that may repeat.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The value of a parameter that must be there.
@@ -237,6 +260,9 @@ mod tests {
     #[test]
     fn repeated_wrong_and_foreign_bytes_are_refused() {
         assert!(Params::from_form(b"a=1&a=2").is_err());
+        let resources = Params::from_form(b"resource=a&resource=&resource=a").expect("may repeat");
+        assert_eq!(resources.all("resource").collect::<Vec<_>>(), ["a", "", "a"]);
+        assert!(Params::from_json(br#"{"resource":"a","resource":"b"}"#).is_err());
         for wrong in [&b"a=%ff"[..], b"a=\xff", b"a=%", b"a=%f", b"%zz=1", b"a=%%20"] {
             assert!(Params::from_form(wrong).is_err(), "{wrong:?}");
         }

@@ -35,13 +35,14 @@ pub(crate) async fn get(
 ) -> PageResult {
     let organization = active(&app, &slug).await?;
     let (next, prompt) = (asked.get("next"), asked.get("prompt").and_then(Prompt::read));
+    let hint = next.and_then(login_hint).unwrap_or_default();
     match (browser.session(&app, &slug).await?, prompt) {
         (Some(_), None) => Ok(see_other(safe_next(next, &home(&slug)), Vec::new())),
         (Some(session), Some(prompt)) => {
             let user = app.lookups.user(&session.user, app.now()).await?;
             let (email, note) = match prompt {
                 Prompt::Login => (&*user.email, Note::Again(&user.email)),
-                Prompt::SelectAccount => ("", Note::Other(&user.email)),
+                Prompt::SelectAccount => (&*hint, Note::Other(&user.email)),
             };
             let shown = Shown { next, email, note: Some(note), failure: None };
             Ok(show(&app, &browser, &organization, &shown).await)
@@ -49,7 +50,7 @@ pub(crate) async fn get(
         (None, _) => {
             let flash = browser.flash(&app, &slug).filter(|flash| flash.is_for_sign_in());
             let note = flash.map(|flash| Note::Flash(flash.text()));
-            let email = asked.get("email").unwrap_or_default();
+            let email = asked.get("email").unwrap_or(&hint);
             let shown = Shown { next, email, note, ..Shown::default() };
             let mut response = show(&app, &browser, &organization, &shown).await;
             if flash.is_some() {
@@ -191,6 +192,15 @@ pub(crate) async fn product(app: &App, organization: &Organization, next: &str) 
     let (_, id) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "client_id")?;
     let client = app.lookups.client(&id, app.now()).await.ok()?;
     (client.organization == organization.id).then(|| client.product().to_owned())
+}
+
+/// The e-mail address that the client knows of the user (`login_hint`), if `next` is an authorization request. Other hints
+/// would fill the field with something that nobody can sign in with.
+pub(super) fn login_hint(next: &str) -> Option<String> {
+    let query = next.strip_prefix("/auth/authorize?")?;
+    let (_, hint) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "login_hint")?;
+    let hint = hint.trim();
+    names::email(hint).is_ok().then(|| hint.to_owned())
 }
 
 /// Whether this is the sign-in of a server that nobody owns. Without an answer the page says nothing of it.

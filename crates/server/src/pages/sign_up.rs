@@ -33,7 +33,9 @@ pub(crate) async fn get(
     if !organization.allows_sign_up(app.settings.sign_up) {
         return Ok(closed(&app, &browser, &organization, asked.get("next")));
     }
-    let fields = Fields { next: asked.get("next"), ..Fields::default() };
+    let next = asked.get("next");
+    let hint = next.and_then(sign_in::login_hint).unwrap_or_default();
+    let fields = Fields { next, email: &hint, ..Fields::default() };
     Ok(show(&app, &browser, &organization, &fields, None, StatusCode::OK).await)
 }
 

@@ -10,8 +10,8 @@ use crate::web::idempotency::{Attempt, detached};
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, SET_COOKIE, STRICT_TRANSPORT_SECURITY,
-    VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN,
+    SET_COOKIE, STRICT_TRANSPORT_SECURITY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use identity::api_keys;
@@ -118,7 +118,7 @@ where
         });
     let (answering, matched) = match accepted {
         Err(problem) => (Answering::at_once(refusal(problem)), Matched::NOTHING),
-        Ok(_) if asks_first => (Answering::at_once(preflight()), Matched::NOTHING),
+        Ok(_) if asks_first => (Answering::at_once(preflight(request.headers())), Matched::NOTHING),
         Ok(carried) => match attempt(app, &request, versioned) {
             Ok(attempt) => answering(app, routes, peer, request, carried, attempt),
             Err(problem) => (Answering::at_once(problem.into_response()), Matched::NOTHING),
@@ -275,15 +275,33 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
     })
 }
 
-fn preflight() -> Response {
+/// Lets a page send the headers that it asks for: without cookies, none of them gives it a right.
+fn preflight(asked: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
-    let allowed =
-        "authorization, content-type, idempotency-key, last-event-id, prefer, sarsen-version, x-request-id";
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
+    let allowed = asked.get(ACCESS_CONTROL_REQUEST_HEADERS).filter(|names| are_header_names(names));
+    let allowed = allowed.cloned().unwrap_or_else(|| {
+        HeaderValue::from_static(
+            "authorization, content-type, idempotency-key, last-event-id, prefer, sarsen-version, x-request-id",
+        )
+    });
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
     response
+}
+
+/// The most headers of a page's request, and the most bytes of their names.
+const ASKED_HEADERS_MAX: usize = 32;
+const ASKED_BYTES_MAX: usize = 1024;
+
+/// Whether this is a short list of names.
+fn are_header_names(list: &HeaderValue) -> bool {
+    let Ok(list) = list.to_str() else { return false };
+    let mut names = list.split(',').map(|name| name.trim_matches([' ', '\t']));
+    list.len() <= ASKED_BYTES_MAX
+        && list.split(',').count() <= ASKED_HEADERS_MAX
+        && names.all(|name| HeaderName::from_bytes(name.as_bytes()).is_ok())
 }
 
 #[cfg(all(test, feature = "testing"))]

@@ -9,6 +9,7 @@ mod refresh_token;
 use super::client_auth::authenticate;
 use super::error::{OAuthError, Result};
 use super::params::Posted;
+use super::resource;
 use crate::app::App;
 use crate::web::auth::Address;
 use axum::extract::State;
@@ -38,6 +39,7 @@ pub(crate) async fn post(
     if !client.may(grant) {
         return Err(OAuthError::new("unauthorized_client", "This client may not use this grant type."));
     }
+    resource::check(&app, &posted.params)?;
     // Polls are the most frequent; the other futures are boxed so that the future of a poll stays small.
     match grant {
         "authorization_code" => Box::pin(authorization_code::redeem(&app, &client, &posted, address)).await,

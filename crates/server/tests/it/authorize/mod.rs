@@ -5,6 +5,7 @@ mod browser;
 mod codes;
 mod consent;
 mod form_post;
+mod hints;
 mod logout;
 mod posted;
 mod request;

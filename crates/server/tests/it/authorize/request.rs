@@ -169,8 +169,8 @@ async fn what_else_is_wrong_is_told_to_the_client() {
         // Prompts and ages.
         (ask.clone().with("prompt", "none login"), "invalid_request"),
         (ask.clone().with("prompt", "consent none"), "invalid_request"),
-        (ask.clone().with("prompt", "dance"), "invalid_request"),
-        (ask.clone().with("prompt", "LOGIN"), "invalid_request"),
+        (ask.clone().with("prompt", "none create"), "invalid_request"),
+        (ask.clone().with("prompt", "none dance"), "invalid_request"),
         (ask.clone().with("max_age", "-1"), "invalid_request"),
         (ask.clone().with("max_age", "soon"), "invalid_request"),
         (ask.clone().with("max_age", "1.5"), "invalid_request"),

@@ -94,6 +94,34 @@ async fn other_origins_read_what_is_meant_for_them_and_never_with_credentials() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_origin_may_send_the_headers_that_it_asks_for() {
+    let server = TestServer::start().await;
+    let asked = async |names: &str| {
+        let request = server.request("OPTIONS", "/auth/token").header("origin", "https://app.example");
+        let request = request.header("access-control-request-method", "POST");
+        let answer = request.header("access-control-request-headers", names).send().await;
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (204, "*"), "{names}");
+        assert_eq!(answer.header("access-control-allow-credentials"), "", "{names}");
+        answer.header("access-control-allow-headers").to_owned()
+    };
+    let many = |count: usize| (0..count).map(|number| format!("x-{number}")).collect::<Vec<_>>().join(",");
+    for good in [
+        "x-requested-with",
+        "authorization,traceparent,tracestate,dpop,mcp-protocol-version",
+        "Content-Type, X-Anything",
+        &many(32),
+    ] {
+        assert_eq!(asked(good).await, good);
+    }
+    let long = format!("x-{}", "y".repeat(1023));
+    for wrong in ["", ",", "a,,b", "a b", "x:y", "x;y", "(x)", "\u{e4}", &many(33), &long] {
+        let allowed = asked(wrong).await;
+        assert!(allowed.starts_with("authorization, content-type, "), "{wrong}: {allowed}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_kept_by_nobody_framed_by_nobody_and_loads_nothing_foreign() {
     let server = TestServer::start().await;
     let mut ada = signed_in(&server, "ada@acme.test").await;

@@ -56,6 +56,6 @@ async fn health_and_discovery_are_plain() {
     assert_eq!(configuration.header("cache-control"), "public, max-age=300");
     assert_eq!(configuration.text("issuer"), "http://127.0.0.1:7070");
     let prompts = &configuration.json()["prompt_values_supported"];
-    assert_eq!(*prompts, serde_json::json!(["none", "login", "select_account", "consent"]));
+    assert_eq!(*prompts, serde_json::json!(["none", "login", "select_account", "consent", "create"]));
     server.stop().await;
 }

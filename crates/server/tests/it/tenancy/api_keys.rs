@@ -293,7 +293,6 @@ async fn what_is_not_exactly_a_key_is_refused() {
         ("GET", "/api/platform/organizations", is(403, "insufficient_scope")),
         ("GET", "/api/service/users?ids=x", is(403, "insufficient_scope")),
         ("POST", "/api/service/check", is(403, "insufficient_scope")),
-        ("GET", "/auth/userinfo", is(403, "insufficient_scope")),
     ] {
         let answer = program.call(method, path, &Value::Null).await;
         assert_eq!(problem(&answer), expected, "{method} {path}: {answer:?}");

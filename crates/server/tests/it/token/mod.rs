@@ -8,6 +8,8 @@ mod known_signatures;
 mod options;
 mod overload;
 mod refresh;
+mod resource;
+mod userinfo;
 
 use crate::support::{Ask, CALLBACK, VERIFIER, code};
 use base64::Engine as _;

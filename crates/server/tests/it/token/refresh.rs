@@ -11,31 +11,129 @@ use server::testing::{Answer, TestServer, at_once};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+const LATE: Duration = Duration::from_secs(120);
+
+/// The rows of an action in the audit trail.
+async fn trail(admin: &Admin<'_>, action: &str) -> Vec<Value> {
+    let listed = admin.read("/api/organizations/acme/audit?limit=200").await;
+    let rows = listed["items"].as_array().expect("rows");
+    rows.iter().filter(|row| row["action"] == action).cloned().collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refresh_token_that_comes_back_late_ends_its_family() {
+async fn a_refresh_token_that_comes_back_too_late_ends_its_family() {
     let server = TestServer::start().await;
     let first = ada_on_a_device(&server).await;
     let second = refresh(&server, &first.text("refresh_token")).await;
     assert_eq!(second.status, 200, "{second:?}");
     assert_ne!(first.text("refresh_token"), second.text("refresh_token"));
 
-    server.clock.advance(Duration::from_secs(10));
-    let again = refresh(&server, &first.text("refresh_token")).await;
-    assert_eq!(
-        again.text("refresh_token"),
-        second.text("refresh_token"),
-        "an answer was lost: the same again"
-    );
-    server.clock.advance(Duration::from_millis(1));
+    server.clock.advance(LATE + Duration::from_millis(1));
     let stolen = refresh(&server, &first.text("refresh_token")).await;
     assert_eq!(refusal(&stolen), error(400, "invalid_grant"));
-    for tokens in [&first, &second, &again] {
+    for tokens in [&first, &second] {
         assert_eq!(reads(&server, tokens).await, 401);
         assert_eq!(
             refusal(&refresh(&server, &tokens.text("refresh_token")).await),
             error(400, "invalid_grant")
         );
     }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_was_lost_comes_again_for_ten_seconds_and_once_more_within_two_minutes() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let first = ada_on_a_device(&server).await;
+    let second = refresh(&server, &first.text("refresh_token")).await.text("refresh_token");
+    server.clock.advance(Duration::from_secs(10));
+    for _ in 0..3 {
+        let again = refresh(&server, &first.text("refresh_token")).await;
+        assert_eq!(again.text("refresh_token"), second, "the same again");
+    }
+    assert_eq!(trail(&admin, "grant.refresh_token_repeated").await, [Value::Null; 0], "nothing of note");
+
+    server.clock.advance(LATE - Duration::from_secs(10));
+    // A wrong parameter does not cost the late repeat.
+    let fields = [
+        ("grant_type", "refresh_token"),
+        ("refresh_token", &*first.text("refresh_token")),
+        ("client_id", server.client("cli")),
+        ("scope", "offline_access"),
+    ];
+    assert_eq!(refusal(&token(&server, &fields).send().await), error(400, "invalid_scope"));
+    let late = refresh(&server, &first.text("refresh_token")).await;
+    assert_eq!((late.status, late.text("refresh_token")), (200, second.clone()), "{late:?}");
+    assert_eq!(reads(&server, &late).await, 200);
+    let rows = trail(&admin, "grant.refresh_token_repeated").await;
+    let [row] = &rows[..] else { panic!("one row: {rows:?}") };
+    assert_eq!((&row["actor"], &row["address"]), (&json!("unknown"), &json!("127.0.0.1")));
+    assert_eq!(row["target_name"], json!("ada@acme.test"));
+    assert!(text(row, "details").starts_with(&format!("{} grant_", server.client("cli"))), "{row}");
+
+    let stolen = refresh(&server, &first.text("refresh_token")).await;
+    assert_eq!(refusal(&stolen), error(400, "invalid_grant"), "once more, and not twice");
+    assert_eq!(
+        refusal(&refresh(&server, &second).await),
+        error(400, "invalid_grant"),
+        "the family has ended"
+    );
+    assert_eq!(reads(&server, &late).await, 401);
+    assert_eq!(trail(&admin, "grant.refresh_token_reused").await.len(), 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_rotations_in_time_come_between_two_late_repeats() {
+    let server = TestServer::start().await;
+    // After a late repeat, so many rotations in time; then an answer is lost again.
+    for (rotations, expected) in [(0, 400), (1, 400), (2, 200), (3, 200)] {
+        let mut current = ada_on_a_device(&server).await.text("refresh_token");
+        let lost = refresh(&server, &current).await;
+        server.clock.advance(Duration::from_secs(60));
+        let late = refresh(&server, &current).await;
+        assert_eq!(late.text("refresh_token"), lost.text("refresh_token"), "{rotations}");
+        current = late.text("refresh_token");
+        for _ in 0..rotations {
+            let next = refresh(&server, &current).await;
+            // Repeats in time are no late ones.
+            assert_eq!(refresh(&server, &current).await.text("refresh_token"), next.text("refresh_token"));
+            current = next.text("refresh_token");
+        }
+        let lost = refresh(&server, &current).await;
+        server.clock.advance(Duration::from_secs(60));
+        let again = refresh(&server, &current).await;
+        assert_eq!(again.status, expected, "{rotations} rotations: {again:?}");
+        let next = refresh(&server, &lost.text("refresh_token")).await;
+        assert_eq!(next.status, expected, "the family, after {rotations} rotations: {next:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_repeat_ends_the_family_once_the_successor_was_used() {
+    let server = TestServer::start().await;
+    let first = ada_on_a_device(&server).await.text("refresh_token");
+    let second = refresh(&server, &first).await.text("refresh_token");
+    let third = refresh(&server, &second).await.text("refresh_token");
+    server.clock.advance(Duration::from_secs(60));
+    assert_eq!(refusal(&refresh(&server, &first).await), error(400, "invalid_grant"));
+    assert_eq!(refusal(&refresh(&server, &third).await), error(400, "invalid_grant"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_late_repeats_at_once_one_wins() {
+    let server = TestServer::start().await;
+    let first = ada_on_a_device(&server).await.text("refresh_token");
+    refresh(&server, &first).await;
+    server.clock.advance(Duration::from_secs(60));
+    let answers = at_once((0..20).map(|_| refresh(&server, &first))).await;
+    let served = answers.iter().filter(|answer| answer.status == 200).count();
+    assert!(served <= 1, "{answers:?}");
+    let refused = answers.iter().filter(|answer| answer.error() == error(400, "invalid_grant")).count();
+    assert_eq!(served + refused, 20, "{answers:?}");
     server.stop().await;
 }
 
