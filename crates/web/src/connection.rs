@@ -3,6 +3,7 @@
 use super::forwarded::Peer;
 use super::handshakes::Handshakes;
 use super::http2;
+use super::large_head;
 use super::listener::Limits;
 use super::places::{Place, Pulse, Room};
 use super::preface::Detecting;
@@ -188,17 +189,27 @@ impl<S: Service> Server<S> {
             ended = &mut connection => Some(ended),
             () = last_requests => None,
         };
-        match by_itself {
-            Some(ended) => ended?,
+        let ended = match by_itself {
+            Some(ended) => ended,
             None => {
                 Pin::new(&mut connection).graceful_shutdown();
                 tokio::select! {
-                    ended = &mut connection => ended?,
-                    _ = ends.cut.wait_for(|cut| *cut) => {}
+                    ended = &mut connection => ended,
+                    _ = ends.cut.wait_for(|cut| *cut) => Ok(()),
                 }
             }
+        };
+        let http1::Parts { io, read_buf, .. } = connection.into_parts();
+        match (io.into_inner().into_held_back(), ended) {
+            (Ok(io), ended) => {
+                let is_too_large = ended.as_ref().is_err_and(hyper::Error::is_parse_too_large);
+                // In a box: few connections need its space.
+                Box::pin(large_head::refuse(&*self.service, io, &read_buf, is_too_large)).await;
+                ended.map(|()| None)
+            }
+            (Err(_), Err(error)) => Err(error),
+            (Err(io), Ok(())) => Ok(io.into_http2()),
         }
-        Ok(connection.into_parts().io.into_inner().into_http2())
     }
 }
 

@@ -5,6 +5,7 @@
 //! timer, and its time limit for the headers holds for the preface too
 //! ([0066](../../../docs/design/0066-one-port-for-http-1-and-2.md)).
 
+use super::large_head;
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,6 +18,8 @@ pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(crate) struct Detecting<I> {
     io: I,
     state: State,
+    /// An answer of hyper itself was held back, for a better one.
+    is_held_back: bool,
 }
 
 enum State {
@@ -31,20 +34,27 @@ enum State {
 
 impl<I> Detecting<I> {
     pub(crate) fn new(io: I) -> Detecting<I> {
-        Detecting { io, state: State::Unknown(Vec::new()) }
+        Detecting { io, state: State::Unknown(Vec::new()), is_held_back: false }
     }
 
     /// A connection of HTTP/1.1, as its handshake says.
     pub(crate) fn http1(io: I) -> Detecting<I> {
-        Detecting { io, state: State::Known }
+        Detecting { io, state: State::Known, is_held_back: false }
     }
 
     /// The connection from its first byte on, if it is one of HTTP/2.
     pub(crate) fn into_http2(self) -> Option<Detecting<I>> {
         match self.state {
-            State::Http2(read) => Some(Detecting { io: self.io, state: State::Replay(read, 0) }),
+            State::Http2(read) => {
+                Some(Detecting { io: self.io, state: State::Replay(read, 0), is_held_back: false })
+            }
             _ => None,
         }
+    }
+
+    /// The connection, if an answer of hyper itself was held back.
+    pub(crate) fn into_held_back(self) -> std::result::Result<I, Detecting<I>> {
+        if self.is_held_back { Ok(self.io) } else { Err(self) }
     }
 
     fn is_http2(&self) -> bool {
@@ -102,6 +112,10 @@ impl<I: AsyncRead + Unpin> AsyncRead for Detecting<I> {
 
 impl<I: AsyncWrite + Unpin> AsyncWrite for Detecting<I> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        if large_head::is_bare(bytes) {
+            self.is_held_back = true;
+            return Poll::Ready(Ok(bytes.len()));
+        }
         Pin::new(&mut self.io).poll_write(context, bytes)
     }
 
@@ -121,9 +135,9 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Detecting<I> {
         Pin::new(&mut self.io).poll_flush(context)
     }
 
-    /// The connection goes on as HTTP/2 if it is one.
+    /// The connection goes on as HTTP/2 if it is one, or has another answer to send.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        if self.is_http2() {
+        if self.is_http2() || self.is_held_back {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.io).poll_shutdown(context)

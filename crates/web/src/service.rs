@@ -20,6 +20,9 @@ pub trait Service: Send + Sync + 'static {
         request: Request<RequestBody>,
     ) -> impl Future<Output = Response<Self::Body>> + Send + use<Self>;
 
+    /// Answers a request whose head is too large (431). `head` is what was read of it: the path, and headers as far as they came.
+    fn refuse_head(&self, head: &Request<()>) -> Response<Self::Body>;
+
     /// Where the listener counts connections.
     fn counts(&self) -> &ConnectionCounts;
 

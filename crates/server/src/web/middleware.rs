@@ -9,7 +9,7 @@ use crate::web::error::Problem;
 use crate::web::idempotency::{Attempt, detached};
 use axum::response::{IntoResponse, Response};
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN,
     SET_COOKIE, STRICT_TRANSPORT_SECURITY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
@@ -68,7 +68,8 @@ struct Started {
 
 impl Started {
     fn new<B>(app: &App, peer: Peer, request: &Request<B>) -> Started {
-        let address = forwarded(request.headers(), peer.address, &app.settings.trusted_proxies);
+        let (trusted, header) = (&app.settings.trusted_proxies, app.settings.client_address_header);
+        let address = forwarded(request.headers(), peer.address, trusted, header);
         Started { method: request.method().clone(), address }
     }
 
@@ -150,11 +151,7 @@ where
                 name_metadata(&app, headers);
             }
         }
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if app.settings.issuer.starts_with("https:") {
-            // Subdomains may belong to others.
-            headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
-        }
+        secure(&app, headers);
         if shareable {
             // A cache must not give a response without CORS headers to a caller that needs them.
             headers.insert(VARY, HeaderValue::from_static("origin"));
@@ -181,6 +178,42 @@ where
             response.headers_mut().insert(X_REQUEST_ID, current.id);
         }
         response
+    }
+}
+
+/// Answers a request whose head is too large: a page for browsers, as far as the head tells. It may end in the address,
+/// before the header `Accept`; then the path decides.
+pub(crate) fn refuse_head(app: &App, head: &Request<()>) -> Response {
+    const STATUS: StatusCode = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let path = head.uri().path();
+    let is_page = match head.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()) {
+        Some(accept) => accept.contains("text/html"),
+        None => !is_shared(path) && !path.starts_with("/webhooks/"),
+    };
+    let mut response = match is_page {
+        true => {
+            let what = "The address and the cookies that your browser sent are larger than 16 KiB together.";
+            let advice = "Go back to the product that you came from and try again. If it happens again, delete the cookies of \
+                          this site, or contact the support of that product: its request is too long.";
+            PageError::new(STATUS, "This request is too large", what, advice).into_response()
+        }
+        false => {
+            let detail = "The head of the request is larger than 16 KiB, or has more than 100 headers. Send a shorter address \
+                          (a shorter `state`, or a form with POST), and fewer or shorter headers and cookies.";
+            Problem::new(STATUS, "head_too_large", detail).into_response()
+        }
+    };
+    secure(app, response.headers_mut());
+    app.metrics.answered(None, STATUS.as_u16(), Duration::ZERO);
+    response
+}
+
+/// The headers of every response that protect its reader.
+fn secure(app: &App, headers: &mut HeaderMap) {
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if app.settings.issuer.starts_with("https:") {
+        // Subdomains may belong to others.
+        headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
 }
 

@@ -74,6 +74,10 @@ impl Service for Serving {
         middleware::serve(&self.app, &self.routes, peer, request)
     }
 
+    fn refuse_head(&self, head: &Request<()>) -> Response {
+        middleware::refuse_head(&self.app, head)
+    }
+
     fn counts(&self) -> &ConnectionCounts {
         &self.app.metrics.connections
     }

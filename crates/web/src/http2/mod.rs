@@ -13,6 +13,7 @@ mod streams;
 
 use super::connection::Ends;
 use super::forwarded::Peer;
+use super::large_head;
 use super::listener::Limits;
 use super::places::{Pulse, Room};
 use super::request_body::RequestBody;
@@ -85,17 +86,25 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send +
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(REQUESTS_AT_ONCE)
-        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+        // Up to here the service answers.
+        .max_header_list_size(u32::try_from(2 * limits.head_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW_OF_ALL)
         .max_pending_accept_reset_streams(RESETS_UNSEEN)
         .max_local_error_reset_streams(RESETS_FOR_ERRORS);
-    let handled = streams.clone();
+    let (handled, head_bytes) = (streams.clone(), limits.head_bytes);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let is_head = request.method() == Method::HEAD;
-        let (handling, answer) = (handled.handle(), service.call(peer, request.map(RequestBody::new)));
+        let handling = handled.handle();
+        let answer = match large_head::size(&request) > head_bytes {
+            true => Err(service.refuse_head(&large_head::head_of(&request))),
+            false => Ok(service.call(peer, request.map(RequestBody::new))),
+        };
         async move {
-            let mut answer = answer.await;
+            let mut answer = match answer {
+                Ok(answer) => answer.await,
+                Err(refusal) => refusal,
+            };
             drop(handling);
             let length = answer.body().size_hint().exact();
             if let Some(length) = length.filter(|_| is_head) {

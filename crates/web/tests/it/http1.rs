@@ -132,3 +132,35 @@ async fn idle_connections_do_not_hold_up_a_stop() {
     tokio::time::timeout(Duration::from_secs(30), running.stop()).await.expect("it ends by itself");
     assert_eq!((rest(&mut idle).await.as_str(), seen.counts.open()), ("", 0));
 }
+
+#[tokio::test]
+async fn a_head_that_is_too_large_gets_an_answer_of_the_service() {
+    let (running, address, seen) = start(|_| {}).await;
+    for size in [17_000, 40_000, 300_000] {
+        let mut stream = connect(address).await;
+        send(&mut stream, "GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        answer(&mut stream).await;
+        let cookie = "x".repeat(size);
+        send(
+            &mut stream,
+            &format!("GET /page?a=1 HTTP/1.1\r\naccept: text/html\r\ncookie: {cookie}\r\n\r\n"),
+        )
+        .await;
+        let refused = rest(&mut stream).await;
+        assert!(refused.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\n"), "{refused}");
+        assert!(
+            refused.contains(CLOSE) && refused.ends_with("\r\n\r\n/page is too large for text/html"),
+            "{refused}"
+        );
+    }
+    let mut long = connect(address).await;
+    send(&mut long, &format!("GET /page?{} HTTP/1.1\r\naccept: text/html\r\n\r\n", "x".repeat(20_000))).await;
+    let refused = rest(&mut long).await;
+    assert!(refused.ends_with("/page is too large for nothing"), "what was not read is not known: {refused}");
+    let mut broken = connect(address).await;
+    send(&mut broken, "GET / HTTP/1.1\r\nhost : test\r\n\r\n").await;
+    let refused = rest(&mut broken).await;
+    assert!(refused.starts_with("HTTP/1.1 400 Bad Request\r\n") && refused.contains(CLOSE), "{refused}");
+    assert_eq!(seen.calls.load(SeqCst), 3);
+    running.stop().await;
+}

@@ -1,7 +1,7 @@
 //! HTTP/2 on the port of HTTP/1.1, with the same limits for each stream.
 
 use crate::frames::{
-    Client, END_STREAM, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, get, get_fields, head,
+    Client, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, get, get_fields, head,
 };
 use crate::service::{start, until};
 use std::sync::atomic::Ordering::SeqCst;
@@ -247,4 +247,23 @@ async fn a_stop_finishes_open_requests() {
     drop(client);
     stops.await.expect("stops");
     assert_eq!(seen.is_finished.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_gets_an_answer_of_the_service() {
+    let (running, address, seen) = start(|_| {}).await;
+    let mut client = Client::connect(address, &[]).await;
+    // A field of 4,000 bytes that is kept, and references to it.
+    let kept = [&[0x40, 1, b'a', 0x7f, 0xa1, 0x1e][..], &[b'b'; 4000]].concat();
+    let large = |references| [get_fields("/page"), kept.clone(), vec![0xbe; references]].concat();
+    client.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &large(4))).await.expect("sent");
+    let head = client.next().await.expect("a frame");
+    assert!(head.kind == HEADERS && head.payload[0] != 0x88, "not 200: {head:?}");
+    let text = client.next().await.expect("a frame");
+    assert_eq!(text.payload, b"/page is too large for nothing", "20 KB");
+    client.send(&get(3, "/")).await.expect("sent");
+    assert_eq!(client.answer(3).await, (b"ok".to_vec(), true));
+    assert_eq!(seen.calls.load(SeqCst), 1);
+    drop(client);
+    running.stop().await;
 }

@@ -96,6 +96,14 @@ impl Service for Samples {
         }
     }
 
+    fn refuse_head(&self, head: &Request<()>) -> Response<Content> {
+        let accepts = head.headers().get("accept").and_then(|value| value.to_str().ok()).unwrap_or("nothing");
+        let text = format!("{} is too large for {accepts}", head.uri().path());
+        let mut response = Response::new(Content::Whole(Some(text.into())));
+        *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        response
+    }
+
     fn counts(&self) -> &ConnectionCounts {
         &self.0.counts
     }

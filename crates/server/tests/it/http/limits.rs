@@ -74,6 +74,31 @@ async fn a_body_has_64_kib_at_most() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_browser_with_too_many_cookies_gets_a_page_and_a_program_a_problem() {
+    let server = TestServer::start().await;
+    let send = async |target: &str, accept: &str| {
+        let cookies = "a=b; ".repeat(4_000);
+        let head = format!("GET {target} HTTP/1.1\r\nhost: test\r\n{accept}cookie: {cookies}\r\n\r\n");
+        Answer::parse(&server.raw(head.as_bytes()).await)
+    };
+    let html = "accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+    for target in ["/o/acme/login", "/auth/authorize?client_id=x"] {
+        let answer = send(target, html).await;
+        assert!(answer.status == 431 && is_page(&answer), "{answer:?}");
+        assert_eq!(answer.header("connection"), "close");
+    }
+    let long = format!("/auth/authorize?state={}", "x".repeat(20_000));
+    let answer = send(&long, html).await;
+    assert!(answer.status == 431 && is_page(&answer), "the address alone is too large: {answer:?}");
+    for target in ["/api/user", "/o/acme/login"] {
+        let answer = send(target, "accept: application/json\r\n").await;
+        assert_eq!(problem(&answer), (431, "head_too_large".to_owned()), "{target}");
+    }
+    assert_eq!(problem(&send(&format!("/api/user?{}", "x".repeat(20_000)), html).await).0, 431);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_headers_is_cut() {
     let server = TestServer::start().await;
     let head =
