@@ -3,6 +3,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
+use server::AddressHeader;
 use server::testing::parsers::{basic, bearer, cookies, forwarded, media_type, version};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,9 +17,9 @@ fuzz_target!(|input: (&[u8], &[u8])| {
     }
     let sent = String::from_utf8_lossy(input.1);
     let (proxy, stranger) = (Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(192, 0, 2, 1).into());
-    assert_eq!(forwarded(&headers, stranger, &[proxy]), stranger, "nobody is believed who is not trusted");
+    assert_eq!(forwarded(&headers, stranger, &[proxy], AddressHeader::XForwardedFor), stranger, "nobody is believed who is not trusted");
     let last = sent.rsplit(',').next().and_then(|hop| hop.trim().parse::<IpAddr>().ok());
-    let seen = forwarded(&headers, proxy, &[proxy]);
+    let seen = forwarded(&headers, proxy, &[proxy], AddressHeader::XForwardedFor);
     match last.map(|address| address.to_canonical()) {
         Some(last) if last != proxy => assert_eq!(seen, last, "a trusted proxy says who it was"),
         _ => assert_eq!(seen, seen.to_canonical()),

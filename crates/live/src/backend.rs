@@ -29,7 +29,7 @@ use web::host::Hosts;
 use web::panics::{Panicked, caught_in};
 use web::request_id::{RequestIds, X_REQUEST_ID};
 use web::request_log::Entry;
-use web::{Cidr, ConnectionCounts, Peer, RequestBody, RequestLog, Tls};
+use web::{AddressHeader, Cidr, ConnectionCounts, Peer, RequestBody, RequestLog, Tls};
 
 /// The address of the client of a request, as an extension: that of the connection, or the one that a trusted proxy
 /// names.
@@ -48,6 +48,7 @@ struct Parts {
     routes: Router,
     hosts: Hosts,
     trusted_proxies: Vec<Cidr>,
+    address_header: AddressHeader,
     request_log: Option<RequestLog>,
     request_ids: RequestIds,
     stop: watch::Sender<bool>,
@@ -59,7 +60,7 @@ impl Backend {
         context: Context,
         routes: Router,
         hosts: Hosts,
-        trusted_proxies: Vec<Cidr>,
+        (trusted_proxies, address_header): (Vec<Cidr>, AddressHeader),
         request_log: Option<RequestLog>,
         stop: watch::Sender<bool>,
         jobs: Vec<JoinHandle<()>>,
@@ -70,6 +71,7 @@ impl Backend {
             routes,
             hosts,
             trusted_proxies,
+            address_header,
             request_log,
             request_ids: RequestIds::new(seed),
             stop,
@@ -88,6 +90,22 @@ impl web::Service for Backend {
     ) -> impl Future<Output = Response> + Send + use<> {
         // Boxed: each connection reserves the space of the future.
         Box::pin(answer(self.0.clone(), peer, request))
+    }
+
+    fn refuse_head(&self, head: &http::Request<()>) -> Response {
+        let parts = &self.0.context.0;
+        let detail = "The head of the request is too large, or has more than 100 headers. Send a shorter address, and fewer or \
+                      shorter headers and cookies.";
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        let problem = Problem::new(status, "head_too_large", detail.to_owned()).into_response();
+        let mut response = match parts.problem_page.filter(|_| route_of(head.uri().path()) == OWN_ROUTE) {
+            Some(page) => paged(page, prefers_html(head.headers()), problem),
+            None => problem,
+        };
+        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        forbid_frames(response.headers_mut());
+        parts.requests.answered(route_of(head.uri().path()), status.as_u16(), Duration::ZERO);
+        response
     }
 
     fn counts(&self) -> &ConnectionCounts {
@@ -115,7 +133,7 @@ impl web::Service for Backend {
 async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<RequestBody>) -> Response {
     let started = Instant::now();
     let id = parts.request_ids.id(request.headers());
-    let address = forwarded(request.headers(), peer.address, &parts.trusted_proxies);
+    let address = forwarded(request.headers(), peer.address, &parts.trusted_proxies, parts.address_header);
     let is_local = peer.address.is_loopback()
         && !is_for_others(request.headers())
         && web::host::is_for_loopback(request.uri(), request.headers());

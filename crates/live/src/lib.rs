@@ -110,4 +110,4 @@ pub use query::{Mutation, Query, now};
 pub use serve::{Error, Running, Settings, serve};
 pub use tasks::{Task, cancel, later};
 /// Of the ground below: settings of connections and of the request log.
-pub use web::{Cidr, Limits as ConnectionLimits, RequestLogFormat};
+pub use web::{AddressHeader, Cidr, Limits as ConnectionLimits, RequestLogFormat};

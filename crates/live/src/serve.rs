@@ -13,7 +13,7 @@ use std::time::Duration;
 use store::{CACHE_MEMORY, Options, Store, Time};
 use tokio::sync::watch;
 use web::host::Hosts;
-use web::{Bound, Cidr, RequestLog, RequestLogFormat, Signals};
+use web::{AddressHeader, Bound, Cidr, RequestLog, RequestLogFormat, Signals};
 
 /// Where and how an app is served.
 #[derive(Clone)]
@@ -33,6 +33,8 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Cidr>,
+    /// The header that is read instead, where these proxies send `Forwarded`.
+    pub client_address_header: AddressHeader,
     /// Logs each request to stderr.
     pub request_log: Option<RequestLogFormat>,
     /// Bearer token for `/metrics` and `/live/explain`; without one only this machine may read them.
@@ -57,6 +59,7 @@ impl Settings {
             connections: web::Limits::default(),
             allowed_hosts: Vec::new(),
             trusted_proxies: Vec::new(),
+            client_address_header: AddressHeader::default(),
             request_log: None,
             operator_token: None,
             cache_memory: CACHE_MEMORY,
@@ -216,7 +219,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         context.clone(),
         router(app.routes, app.fallback, context.clone()),
         Hosts::of_back_end(&settings.allowed_hosts),
-        settings.trusted_proxies,
+        (settings.trusted_proxies, settings.client_address_header),
         request_log,
         stop,
         jobs,

@@ -32,7 +32,7 @@ use store::Store;
 use web::address_sources::AddressSources;
 use web::host::Hosts;
 use web::request_id::RequestIds;
-use web::{CallerCounts, Cidr, RequestLog, RequestLogFormat};
+use web::{AddressHeader, CallerCounts, Cidr, RequestLog, RequestLogFormat};
 
 /// How a server behaves. Made by the binary from its configuration.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct Settings {
     pub issuer: String,
     /// Peers whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Cidr>,
+    /// The header that is read instead, where these peers send `Forwarded`.
+    pub client_address_header: AddressHeader,
     /// Names of hosts, beside the issuer's, that requests may be for.
     pub allowed_hosts: Vec<String>,
     /// Logs each request to stderr, if the log's filter lets lines of the target `request` through.
@@ -83,6 +85,7 @@ impl Settings {
         Settings {
             issuer: issuer.into(),
             trusted_proxies: Vec::new(),
+            client_address_header: AddressHeader::default(),
             allowed_hosts: Vec::new(),
             request_log: None,
             metrics_token: None,

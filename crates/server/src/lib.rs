@@ -35,7 +35,9 @@ mod webhooks;
 pub use self::web::json::rfc3339;
 pub use self::web::serving::{serve, serve_on};
 pub use ::web::host::{is_loopback, is_name};
-pub use ::web::{Bound, Cidr, Limits, Pace, RequestLogFormat, Running, Signals, Tls, TlsError};
+pub use ::web::{
+    AddressHeader, Bound, Cidr, Limits, Pace, RequestLogFormat, Running, Signals, Tls, TlsError,
+};
 pub use app::{App, Settings};
 pub use clock::{Clock, SystemClock, SystemRandom};
 pub use dev::demo;

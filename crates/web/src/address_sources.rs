@@ -1,12 +1,13 @@
 //! Where the addresses of clients come from, for operators whose proxies do not send them, or are not trusted.
 //!
-//! - A listed proxy sends `X-Forwarded-For`, or it does not: then its clients share its address.
+//! - A listed proxy sends the header that is set (`X-Forwarded-For` or `Forwarded`), or it does not: then its clients share
+//!   its address.
 //! - Another peer sends it: it is ignored, because anybody can, and logged once an hour. It may be a proxy that the
 //!   operator forgot to list.
 //! - A peer sends none and is not listed. If all such requests come from one private address, that may be a proxy too.
 
 use super::Cidr;
-use super::forwarded::{X_FORWARDED_FOR, is_trusted};
+use super::forwarded::{AddressHeader, is_trusted};
 use super::log_interval::LogInterval;
 use http::HeaderMap;
 use metrics::Page;
@@ -46,9 +47,9 @@ impl Default for AddressSources {
 
 impl AddressSources {
     /// Counts a request.
-    pub fn note(&self, peer: IpAddr, headers: &HeaderMap, trusted: &[Cidr]) {
+    pub fn note(&self, peer: IpAddr, headers: &HeaderMap, trusted: &[Cidr], header: AddressHeader) {
         let peer = peer.to_canonical();
-        let count = match (is_trusted(peer, trusted), headers.contains_key(X_FORWARDED_FOR)) {
+        let count = match (is_trusted(peer, trusted), headers.contains_key(header.name())) {
             (true, true) => &self.named,
             (true, false) => &self.missing,
             (false, true) => &self.untrusted,
@@ -61,8 +62,8 @@ impl AddressSources {
         {
             tracing::warn!(
                 %peer, requests,
-                "X-Forwarded-For was ignored: this peer is not a trusted proxy; if it is your proxy, add it to \
-                 trusted_proxies"
+                "{} was ignored: this peer is not a trusted proxy; if it is your proxy, add it to trusted_proxies",
+                header.text()
             );
         }
     }
@@ -71,17 +72,17 @@ impl AddressSources {
     pub fn show(&self, page: &mut Page) {
         page.counter(
             "forwarded_untrusted_total",
-            "Requests with X-Forwarded-For from a peer that is not in trusted_proxies",
+            "Requests with X-Forwarded-For (or Forwarded, if set) from a peer that is not in trusted_proxies",
             self.untrusted.load(Relaxed),
         );
         page.counter(
             "forwarded_named_total",
-            "Requests of listed proxies with X-Forwarded-For, as far as the address is used: pages and tokens",
+            "Requests of listed proxies with the header of the address, as far as it is used: pages and tokens",
             self.named.load(Relaxed),
         );
         page.counter(
             "forwarded_missing_total",
-            "Requests of listed proxies without X-Forwarded-For, as far as the address is used",
+            "Requests of listed proxies without the header of the address, as far as it is used",
             self.missing.load(Relaxed),
         );
         let only = self.first.get().filter(|peer| is_private(**peer) && self.of_others.load(Relaxed) == 0);
@@ -132,23 +133,23 @@ mod tests {
         for (peer, headers) in
             [("127.0.0.1", &named), ("127.0.0.1", &none), ("::1", &none), ("10.0.0.5", &named)]
         {
-            sources.note(ip(peer), headers, &trusted);
+            sources.note(ip(peer), headers, &trusted, AddressHeader::XForwardedFor);
         }
         let counted = "forwarded_untrusted_total 1\nforwarded_named_total 1\nforwarded_missing_total 2";
         assert_eq!(shown(&sources), counted);
         for _ in 0..3 {
-            sources.note(ip("::ffff:10.0.0.5"), &none, &trusted);
+            sources.note(ip("::ffff:10.0.0.5"), &none, &trusted, AddressHeader::Forwarded);
         }
         let only = "requests_from_one_private_address{address=\"10.0.0.5\"} 3";
         assert_eq!(shown(&sources), format!("{counted}\n{only}"));
-        sources.note(ip("203.0.113.9"), &none, &trusted);
+        sources.note(ip("203.0.113.9"), &none, &trusted, AddressHeader::Forwarded);
         assert_eq!(shown(&sources), counted, "another one came");
     }
 
     #[test]
     fn one_public_address_is_no_proxy() {
         let sources = AddressSources::default();
-        sources.note(ip("203.0.113.9"), &HeaderMap::new(), &[]);
+        sources.note(ip("203.0.113.9"), &HeaderMap::new(), &[], AddressHeader::XForwardedFor);
         assert!(!shown(&sources).contains("one_private"));
         for private in ["192.168.1.1", "172.17.0.1", "100.64.3.4", "169.254.1.1", "fd00::1", "fe80::1", "::1"]
         {

@@ -1,13 +1,44 @@
-//! The address of a client: the peer of the connection, or the one that a trusted proxy names in `X-Forwarded-For`.
+//! The address of a client: the peer of the connection, or the one that a trusted proxy names in `X-Forwarded-For` or, where
+//! that is set, in `Forwarded`.
 
 use super::cidr::Cidr;
-use http::header::ORIGIN;
+use super::forwarded_header;
+use http::header::{FORWARDED, ORIGIN};
 use http::{HeaderMap, HeaderName};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// The header in which proxies name the address of their client.
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The one header in which trusted proxies name the address of their client. Another one is ignored, because a proxy passes on what
+/// its client has sent in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressHeader {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+impl AddressHeader {
+    /// Its name.
+    pub fn name(self) -> HeaderName {
+        match self {
+            AddressHeader::XForwardedFor => X_FORWARDED_FOR,
+            AddressHeader::Forwarded => FORWARDED,
+        }
+    }
+
+    /// Its name for messages.
+    pub fn text(self) -> &'static str {
+        match self {
+            AddressHeader::XForwardedFor => "X-Forwarded-For",
+            AddressHeader::Forwarded => "Forwarded",
+        }
+    }
+}
 
 /// The connection of a request.
 #[derive(Clone, Copy, Debug)]
@@ -55,20 +86,30 @@ pub fn is_trusted(address: IpAddr, trusted: &[Cidr]) -> bool {
     trusted.iter().any(|block| block.contains(address))
 }
 
-/// Reads `X-Forwarded-For` from the right, as long as each sender is trusted. It reads bytes: a proxy appends the address
-/// to what its client has sent, which may be anything.
-pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr {
-    let mut address = peer.to_canonical();
+/// Reads the header from the right, as long as each sender is trusted. It reads bytes: a proxy appends the address to what
+/// its client has sent, which may be anything.
+pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr], header: AddressHeader) -> IpAddr {
+    let address = peer.to_canonical();
     if !is_trusted(address, trusted) {
         return address;
     }
-    let said = headers.get_all(X_FORWARDED_FOR).iter().rev();
-    let hops = said.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
+    let values = headers.get_all(header.name()).iter().rev().map(|value| value.as_bytes());
+    match header {
+        AddressHeader::XForwardedFor => {
+            let hops = values.flat_map(|value| value.rsplit(|byte| *byte == b','));
+            followed(address, hops.map(|hop| named(hop.trim_ascii())), trusted)
+        }
+        AddressHeader::Forwarded => followed(address, values.flat_map(forwarded_header::addresses), trusted),
+    }
+}
+
+/// The first address that is no trusted proxy's, or the last one before a hop without an address.
+fn followed(mut address: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>, trusted: &[Cidr]) -> IpAddr {
     for hop in hops {
         if !is_trusted(address, trusted) {
             break;
         }
-        match named(hop.trim_ascii()) {
+        match hop {
             Some(next) => address = next.to_canonical(),
             None => break,
         }
@@ -89,6 +130,39 @@ fn named(hop: &[u8]) -> Option<IpAddr> {
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr {
+        super::forwarded(headers, peer, trusted, AddressHeader::XForwardedFor)
+    }
+
+    #[test]
+    fn forwarded_is_read_only_where_it_is_set_and_then_alone() {
+        let mut headers = HeaderMap::new();
+        for value in ["for=6.6.6.6, for=203.0.113.7", "for=_hidden, for=\"[2001:db8::1]:8\"", "for=10.0.0.2"]
+        {
+            headers.append(FORWARDED, value.parse().expect("a value"));
+        }
+        headers.insert(X_FORWARDED_FOR, "1.2.3.4".parse().expect("a value"));
+        let proxy: IpAddr = "10.0.0.1".parse().expect("an address");
+        let stranger: IpAddr = "9.9.9.9".parse().expect("an address");
+        let read = |peer, trusted: &str, header| {
+            let trusted: Vec<Cidr> = trusted.split(' ').map(|one| one.parse().expect("a block")).collect();
+            super::forwarded(&headers, peer, &trusted, header).to_string()
+        };
+        let (old, new) = (AddressHeader::XForwardedFor, AddressHeader::Forwarded);
+        assert_eq!(read(proxy, "10.0.0.1", old), "1.2.3.4");
+        assert_eq!(read(proxy, "10.0.0.1", new), "10.0.0.2", "the last of several headers");
+        assert_eq!(read(proxy, "10.0.0.0/8", new), "2001:db8::1", "the rightmost that is not trusted");
+        assert_eq!(
+            read(proxy, "10.0.0.0/8 2001:db8::/32", new),
+            "2001:db8::1",
+            "one that is hidden ends the way"
+        );
+        assert_eq!(read(stranger, "10.0.0.0/8", new), "9.9.9.9");
+        headers.remove(FORWARDED);
+        let read = super::forwarded(&headers, proxy, &[Cidr::from(proxy)], new);
+        assert_eq!(read, proxy, "X-Forwarded-For is not read instead");
+    }
 
     #[test]
     fn a_port_brackets_and_a_zone_do_not_hide_an_address() {

@@ -19,12 +19,13 @@
 //!
 //! # Layout
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `service.rs`: what is served.
-//! - `connection.rs`: a connection, by HTTP/1.1 or HTTP/2; `preface.rs` tells which. `http2/`: limits of its streams.
+//! - `connection.rs`: a connection, by HTTP/1.1 or HTTP/2; `preface.rs` tells which; `large_head.rs`: heads
+//!   that are too large. `http2/`: limits of its streams.
 //!   `tls.rs`: certificates; `handshakes.rs`: limits of handshakes. `certificate.rs`: when a certificate ends.
 //! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be. `watched_stream.rs`: clients that
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
-//!   behind a proxy; `address_sources.rs`: how many requests have it, and `X-Forwarded-For` that is ignored.
+//!   behind a proxy, `forwarded_header.rs`: in the header `Forwarded`; `address_sources.rs`: how many requests have it, and headers that are ignored.
 //! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies; `request_body.rs`: what
 //!   their handlers leave unread;
 //!   `json_size.rs`: how much JSON they may have. `caller_counts.rs`: how often a caller did something.
@@ -41,10 +42,12 @@ mod connection;
 pub mod current_request;
 mod descriptors;
 pub mod forwarded;
+mod forwarded_header;
 mod handshakes;
 pub mod host;
 mod http2;
 pub mod json_size;
+mod large_head;
 mod listener;
 pub mod log_interval;
 pub mod network;
@@ -62,7 +65,7 @@ mod watched_stream;
 
 pub use caller_counts::CallerCounts;
 pub use cidr::Cidr;
-pub use forwarded::Peer;
+pub use forwarded::{AddressHeader, Peer};
 pub use listener::{Bound, Limits, Running, serve, serve_on};
 pub use request_body::RequestBody;
 pub use request_log::{RequestLog, RequestLogFormat};

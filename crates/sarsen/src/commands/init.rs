@@ -132,6 +132,7 @@ impl Answers {
              # tls_key = \"…\"              # plain HTTP, behind a proxy\n\
              # acme_domains = []          # or names that an ACME server issues the certificate for\n\
              # trusted_proxies = []       # proxies that may send X-Forwarded-For: addresses or networks like 10.0.0.0/8\n\
+             # client_address_header = \"x-forwarded-for\"   # or \"forwarded\" (RFC 7239); the other one is ignored\n\
              # allowed_hosts = []         # host names, beside the issuer's, that requests may be for\n\
              # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read it\n\
              # sign_up = true             # sign-up at organizations without a setting of their own\n\

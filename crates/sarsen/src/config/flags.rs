@@ -58,9 +58,12 @@ pub struct Flags {
     /// Folder for the account's key and the certificate [default: acme]
     #[arg(long, value_name = "FOLDER")]
     acme_cache: Option<String>,
-    /// Proxy that may send X-Forwarded-For, or its network; may be repeated [default: none]
+    /// Proxy that may send the address of its client, or its network; may be repeated [default: none]
     #[arg(long, value_name = "CIDR")]
     trusted_proxies: Vec<String>,
+    /// The one header in which it does: x-forwarded-for or forwarded [default: x-forwarded-for]
+    #[arg(long, value_name = "HEADER")]
+    client_address_header: Option<String>,
     /// Host name, beside the issuer's, that requests may be for; may be repeated [default: none]
     #[arg(long, value_name = "NAME")]
     allowed_hosts: Vec<String>,
@@ -131,6 +134,7 @@ impl Flags {
             one("acme_directory", &self.acme_directory),
             one("acme_cache", &self.acme_cache),
             many("trusted_proxies", &self.trusted_proxies),
+            one("client_address_header", &self.client_address_header),
             many("allowed_hosts", &self.allowed_hosts),
             one("metrics_token", &self.metrics_token),
             one("sign_up", &self.sign_up),

@@ -25,7 +25,7 @@ pub use value::LogFormat;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use server::{CACHE_MEMORY, Cidr, WriterLimits};
+use server::{AddressHeader, CACHE_MEMORY, Cidr, WriterLimits};
 use sources::Sources;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -86,8 +86,10 @@ pub struct Config {
     pub acme_directory: Setting<String>,
     /// The folder for the account's key and the certificate.
     pub acme_cache: Setting<PathBuf>,
-    /// Proxies that may send `X-Forwarded-For`.
+    /// Proxies that may send the address of their client.
     pub trusted_proxies: Setting<Vec<Cidr>>,
+    /// The header in which they do.
+    pub client_address_header: Setting<AddressHeader>,
     /// Names of hosts, beside the issuer's, that requests may be for.
     pub allowed_hosts: Setting<Vec<String>>,
     /// Bearer token for `/metrics`.
@@ -188,6 +190,11 @@ impl Config {
             secret_key_file,
             secret_key: environment.get(SECRET_KEY_VARIABLE).map(str::to_owned),
             trusted_proxies: layers.setting("trusted_proxies", value::networks, Vec::new)?,
+            client_address_header: layers.setting(
+                "client_address_header",
+                value::address_header,
+                AddressHeader::default,
+            )?,
             allowed_hosts: layers.setting("allowed_hosts", value::hosts, Vec::new)?,
             metrics_token: layers.setting("metrics_token", |raw| value::token(raw).map(Some), || None)?,
             sign_up: layers.setting("sign_up", value::boolean, || true)?,
@@ -306,6 +313,7 @@ impl Config {
     pub fn settings(&self, listen: &[SocketAddr]) -> server::Settings {
         let mut settings = server::Settings::new(self.issuer_at(listen));
         settings.trusted_proxies = self.trusted_proxies.value.clone();
+        settings.client_address_header = self.client_address_header.value;
         settings.allowed_hosts = self.allowed_hosts.value.clone();
         settings.backups = self.backups();
         settings.request_log = self.request_log.value.then(|| self.log_format.value.of_requests());

@@ -44,6 +44,8 @@ pub fn print(config: &Config) -> String {
     lines.add("acme_cache", &config.acme_cache, Some(folder));
     let proxies = config.trusted_proxies.value.iter().map(|address| quoted(address)).collect();
     lines.add("trusted_proxies", &config.trusted_proxies, Some(list(proxies)));
+    let header = config.client_address_header.value.text().to_ascii_lowercase();
+    lines.add("client_address_header", &config.client_address_header, Some(quoted(&header)));
     let hosts = config.allowed_hosts.value.iter().map(|host| quoted(host)).collect();
     lines.add("allowed_hosts", &config.allowed_hosts, Some(list(hosts)));
     lines.add(

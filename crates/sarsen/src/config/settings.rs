@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 30] = [
+pub(super) const SETTINGS: [Definition; 31] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -42,6 +42,7 @@ pub(super) const SETTINGS: [Definition; 30] = [
     key("acme_directory", "an address of https, like https://acme-v02.api.letsencrypt.org/directory"),
     key("acme_cache", "the path of a folder"),
     key("trusted_proxies", "addresses or networks of proxies, like 10.0.0.7 or 10.0.0.0/8"),
+    key("client_address_header", "x-forwarded-for or forwarded"),
     key("allowed_hosts", "names of hosts without a port, like sarsen.internal"),
     Definition {
         secret: true,

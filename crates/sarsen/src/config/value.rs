@@ -3,7 +3,7 @@
 
 use super::database::Database;
 use crate::logs;
-use server::{Cidr, RequestLogFormat, is_name};
+use server::{AddressHeader, Cidr, RequestLogFormat, is_name};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -193,6 +193,12 @@ pub(super) fn size_text(bytes: usize) -> String {
 
 pub(super) fn log_filter(raw: &RawValue) -> Option<String> {
     text(raw).filter(|filter| logs::parse_filter(filter).is_some()).map(str::to_owned)
+}
+
+pub(super) fn address_header(raw: &RawValue) -> Option<AddressHeader> {
+    let known = [AddressHeader::XForwardedFor, AddressHeader::Forwarded];
+    let text = text(raw)?;
+    known.into_iter().find(|header| header.text().eq_ignore_ascii_case(text))
 }
 
 pub(super) fn log_format(raw: &RawValue) -> Option<LogFormat> {

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use web::Cidr;
+use web::{AddressHeader, Cidr};
 
 /// A form's parameters, written as a form again.
 pub fn form(bytes: &[u8]) -> Option<String> {
@@ -51,10 +51,10 @@ pub fn media_type(headers: &HeaderMap) -> String {
     json::media_type(headers)
 }
 
-/// The client's address, behind proxies.
-pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
+/// The client's address, behind proxies that send `X-Forwarded-For`, or `Forwarded`.
+pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr], header: AddressHeader) -> IpAddr {
     let trusted: Vec<Cidr> = trusted.iter().copied().map(Cidr::from).collect();
-    web::forwarded::forwarded(headers, peer, &trusted)
+    web::forwarded::forwarded(headers, peer, &trusted, header)
 }
 
 /// A bearer token.

@@ -31,8 +31,9 @@ impl FromRequestParts<App> for Address {
         let peer =
             parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address);
         let trusted = &app.settings.trusted_proxies;
-        app.address_sources.note(peer, &parts.headers, trusted);
-        Ok(Address(forwarded(&parts.headers, peer, trusted)))
+        let header = app.settings.client_address_header;
+        app.address_sources.note(peer, &parts.headers, trusted, header);
+        Ok(Address(forwarded(&parts.headers, peer, trusted, header)))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::config::{Config, Origin};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::files::{self, Holder};
+use server::AddressHeader;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ureq::http::Method;
 
@@ -68,9 +69,9 @@ pub(super) fn proxies(config: &Config, environment: &Environment) -> Result<Find
 /// Where the server has found the addresses of clients, since its start.
 #[derive(Default)]
 struct Forwarded {
-    /// Requests with `X-Forwarded-For` from peers that are not trusted.
+    /// Requests with the header from peers that are not trusted.
     untrusted: u64,
-    /// Requests of listed proxies with the header, and without it.
+    /// Those of listed proxies with the header, and without it.
     named: u64,
     missing: u64,
     /// The one private address that all other requests came from, and their number.
@@ -103,11 +104,21 @@ impl Forwarded {
 /// What is wrong with the proxies, as far as their requests show it.
 fn forwarding(config: &Config, found: &Forwarded) -> Option<Finding> {
     let Forwarded { untrusted, named, missing, only } = found;
+    let header = config.client_address_header.value.text();
+    let how = match config.client_address_header.value {
+        AddressHeader::XForwardedFor => {
+            "nginx: proxy_set_header X-Forwarded-For $remote_addr; X-Real-IP is not read, and Forwarded only with \
+             client_address_header = \"forwarded\""
+        }
+        AddressHeader::Forwarded => {
+            "for=… of RFC 7239; with client_address_header = \"forwarded\" X-Forwarded-For is not read"
+        }
+    };
     if *untrusted > 0 {
         return Some(warn(
             PROXIES,
             format!(
-                "{untrusted} requests since the start had X-Forwarded-For from an address that is not trusted; the log \
+                "{untrusted} requests since the start had {header} from an address that is not trusted; the log \
                  names one an hour; if it is your proxy, add it to trusted_proxies"
             ),
         ));
@@ -116,9 +127,8 @@ fn forwarding(config: &Config, found: &Forwarded) -> Option<Finding> {
         return Some(warn(
             PROXIES,
             format!(
-                "{missing} of {} requests from trusted_proxies had no X-Forwarded-For, so their users share one address for \
-                 rate limits and the audit trail; set the header in the proxy (nginx: proxy_set_header X-Forwarded-For \
-                 $remote_addr; X-Real-IP and Forwarded are not read), or take addresses out of \
+                "{missing} of {} requests from trusted_proxies had no {header}, so their users share one address for \
+                 rate limits and the audit trail; set the header in the proxy ({how}), or take addresses out of \
                  trusted_proxies that are no proxies",
                 missing + named
             ),
@@ -130,7 +140,7 @@ fn forwarding(config: &Config, found: &Forwarded) -> Option<Finding> {
             PROXIES,
             format!(
                 "all {requests} requests since the start came from {address}, a private address: if that is a proxy, make it \
-                 send X-Forwarded-For and set trusted_proxies = [\"{address}\"], or its users share one address"
+                 send {header} and set trusted_proxies = [\"{address}\"], or its users share one address"
             ),
         )),
         _ => None,
@@ -167,7 +177,10 @@ fn trusted(config: &Config) -> Finding {
              only the addresses of your proxies",
             )
         }
-        trusted => ok(PROXIES, format!("{} trusted to send X-Forwarded-For", trusted.len())),
+        trusted => {
+            let header = config.client_address_header.value.text();
+            ok(PROXIES, format!("{} trusted to send {header}", trusted.len()))
+        }
     }
 }
 
@@ -228,6 +241,10 @@ mod tests {
         assert!(
             seen(&public, &counted(3, 0, 0)).starts_with("3 requests since the start had X-Forwarded-For")
         );
+        let other = config("issuer = \"https://id.example.com\"\nclient_address_header = \"forwarded\"\n");
+        let text = seen(&other, &counted(0, 0, 3));
+        assert!(text.starts_with("3 of 3 requests from trusted_proxies had no Forwarded, so"), "{text}");
+        assert!(text.contains("X-Forwarded-For is not read"), "{text}");
         let missing = seen(&public, &counted(0, 2, 3));
         assert!(
             missing.starts_with("3 of 5 requests from trusted_proxies had no X-Forwarded-For"),

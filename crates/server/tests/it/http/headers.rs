@@ -228,13 +228,40 @@ async fn cookies_are_for_this_host_only() {
 
 /// From where a request is said to come, on the page that shows it.
 async fn shown_requester(server: &TestServer, forwarded: &[&str]) -> String {
+    let headers: Vec<_> = forwarded.iter().map(|line| ("x-forwarded-for", *line)).collect();
+    shown_requester_of(server, &headers).await
+}
+
+async fn shown_requester_of(server: &TestServer, headers: &[(&str, &str)]) -> String {
     let request = server.post("/auth/device/code", &[("client_id", server.client("cli"))]);
-    let codes =
-        forwarded.iter().fold(request, |request, line| request.header("x-forwarded-for", line)).send().await;
+    let codes = headers.iter().fold(request, |request, (name, line)| request.header(name, line)).send().await;
     let mut ada = signed_in(server, "ada@acme.test").await;
     let page = ada.open_code(&codes.text("user_code")).await.body;
     let (_, after) = page.split_once("<dt>From</dt><dd><bdi>").expect("the page says from where");
     after.split('<').next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forwarded_is_read_where_it_is_set_and_then_alone() {
+    let set = |settings: &mut server::Settings| {
+        settings.client_address_header = server::AddressHeader::Forwarded;
+    };
+    let (server, plain) = (TestServer::start_with(set, |_| {}).await, TestServer::start().await);
+    let (old, new) = ("x-forwarded-for", "forwarded");
+    for (headers, address) in [
+        (&[(new, "for=203.0.113.9;proto=https;host=id.example.com")][..], "203.0.113.9"),
+        (&[(new, "for=6.6.6.6"), (new, "for=\"[2001:db8::9]:4711\"")], "2001:db8::9"),
+        (&[(new, "for=\"6.6.6.6, for=203.0.113.9")], "203.0.113.9"),
+        (&[(new, "for=203.0.113.9, for=127.0.0.1")], "203.0.113.9"),
+        (&[(new, "for=6.6.6.6, for=_hidden"), (old, "6.6.6.6")], "127.0.0.1"),
+        (&[(old, "6.6.6.6")], "127.0.0.1"),
+    ] {
+        assert_eq!(shown_requester_of(&server, headers).await, address, "{headers:?}");
+    }
+    let both = [(new, "for=6.6.6.6"), (old, "203.0.113.9")];
+    assert_eq!(shown_requester_of(&plain, &both).await, "203.0.113.9", "it is not read by default");
+    server.stop().await;
+    plain.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
