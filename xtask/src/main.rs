@@ -40,10 +40,11 @@ const HELP: &str = "\
 cargo xtask test [--only STEP]... [--database NAME]...
                                   everything that CI runs; STEP: fmt, clippy, tidy, unit, outside;
                                   NAME: sqlite, postgres, mariadb
-cargo xtask soak [--only STEP | FILTER]
+cargo xtask soak [--only STEP | FILTER] [--suite DIR]
                                   what is too long for every day; STEP: cross (all tests on all databases),
                                   relying-parties (stock programs, and the guides of docs/guides),
                                   edge (HTTP/2, TLS, ACME, proxies, attacks), cost (the worst requests),
+                                  openid (the suite of the OpenID Foundation, built in DIR; skipped without one),
                                   schedules (orders of threads), fuzz-targets (they compile),
                                   long (tests whose names begin with soak_, for hours if need be)
 cargo xtask fuzz [TARGET] [--seconds N]

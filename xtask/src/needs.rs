@@ -87,6 +87,7 @@ pub static PEBBLE: Need = Need {
 pub static MAVEN: Need = debian::package(&["maven", "default-jdk-headless"], 400, || {
     places::on_path("mvn") && places::on_path("javac")
 });
+pub static JAVA: Need = debian::package(&["default-jdk-headless"], 300, || places::on_path("javac"));
 pub static DJANGO: Need = Need {
     name: "Django",
     from: From::Own(python::install_relying_parties),
@@ -112,6 +113,9 @@ pub static LONG: [&Need; 2] = [&NGINX, &PROMTOOL];
 
 /// What the step `cost` of a soak runs with.
 pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];
+
+/// What the step `openid` of a soak runs with.
+pub static OPENID: [&Need; 3] = [&JAVA, &PYTHON, &PYTHON_PACKAGES];
 
 /// In this order: Python's environment may carry Node.js, and that brings its packages.
 pub static OUTSIDE: [&Need; 6] = [&CHROMIUM, &CURL, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];

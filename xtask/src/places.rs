@@ -39,6 +39,10 @@ pub fn cost() -> PathBuf {
     root().join("tests/cost")
 }
 
+pub fn openid() -> PathBuf {
+    root().join("tests/openid")
+}
+
 /// The Python environment that all tests in `tests` use.
 pub fn python() -> PathBuf {
     target().join("outside-venv/bin/python")

@@ -5,6 +5,8 @@
 //!   the letter (`tests/relying_parties`).
 //! - `edge`: HTTP/2, TLS and the proxies of `deploy` with stock clients, and clients that attack (`tests/edge`).
 //! - `cost`: the instructions of the worst requests, and what they do to others (`tests/cost`).
+//! - `openid`: the certification plans of the OpenID Foundation (`tests/openid`), by a suite that was built in the folder of
+//!   `--suite`; a counted skip without it.
 //! - `schedules`: publication and caches in many orders of threads (`store/src/schedules.rs`).
 //! - `fuzz-targets`: the targets of `cargo xtask fuzz`, which wants another compiler, are checked by this one.
 //! - `long`: tests named `soak_…`, which run in a short form with everything else, at full length. They are built with
@@ -22,13 +24,14 @@ use crate::programs::Programs;
 use crate::report::Report;
 use crate::{needs, places, process, tiers};
 
-type Step = fn(&mut Report, &Servers, &str);
+type Step = fn(&mut Report, &Servers, &Chosen<'_>);
 
-const STEPS: [(&str, Step); 7] = [
+const STEPS: [(&str, Step); 8] = [
     ("cross", cross),
     ("relying-parties", relying_parties),
     ("edge", edge),
     ("cost", cost),
+    ("openid", openid),
     ("schedules", schedules),
     ("fuzz-targets", fuzz_targets),
     ("long", long),
@@ -36,11 +39,24 @@ const STEPS: [(&str, Step); 7] = [
 
 const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
+/// What the arguments ask for.
+#[derive(Debug, PartialEq, Eq)]
+struct Chosen<'a> {
+    /// The one step that is wanted.
+    only: Option<&'a str>,
+    /// What the names of the long tests hold.
+    filter: &'a str,
+    /// The folder where the suite of the OpenID Foundation was built.
+    suite: Option<&'a str>,
+}
+
 pub fn run(args: &[&str]) -> Result<Report, String> {
-    let (only, filter) = chosen(args)?;
+    let chosen = chosen(args)?;
+    let only = chosen.only;
     let mut report = Report::default();
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let is_alone = matches!(only, Some("relying-parties" | "edge" | "cost" | "schedules" | "fuzz-targets"));
+    let is_alone =
+        matches!(only, Some("relying-parties" | "edge" | "cost" | "openid" | "schedules" | "fuzz-targets"));
     let databases = if is_alone { &[][..] } else { &databases::ALL };
     let mut needed: Vec<&needs::Need> = databases.iter().flat_map(|database| database.needs()).collect();
     if wanted("relying-parties") {
@@ -55,27 +71,37 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     if wanted("cost") {
         needed.extend(needs::COST);
     }
+    if wanted("openid") && chosen.suite.is_some() {
+        needed.extend(needs::OPENID);
+    }
     needs::meet(&mut report, &needed);
     let servers = Servers::start(&mut report, databases);
     for (_, step) in STEPS.iter().filter(|(name, _)| wanted(name)) {
-        step(&mut report, &servers, filter);
+        step(&mut report, &servers, &chosen);
     }
     Ok(report)
 }
 
-/// The one step that is wanted, and what the names of the long tests hold. A filter means the long tests.
-fn chosen<'a>(args: &[&'a str]) -> Result<(Option<&'a str>, &'a str), String> {
+/// A filter means the long tests; the name of the step `openid` may stand alone.
+fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
     let is_step = |name: &str| STEPS.iter().any(|(known, _)| *known == name);
+    let of = |only, filter, suite| Ok(Chosen { only, filter, suite });
+    let (args, suite) = match args {
+        [rest @ .., "--suite", folder] => (rest, Some(*folder)),
+        args => (args, None),
+    };
     match args {
-        [] => Ok((None, "soak_")),
-        ["--only", step] if is_step(step) => Ok((Some(step), "soak_")),
+        [] => of(None, "soak_", suite),
+        ["openid"] | ["--only", "openid"] => of(Some("openid"), "soak_", suite),
+        _ if suite.is_some() => Err("--suite DIR goes with all steps, or with openid".into()),
+        ["--only", step] if is_step(step) => of(Some(*step), "soak_", None),
         ["--only", ..] => Err(format!("--only takes one of {}", STEPS.map(|(name, _)| name).join(", "))),
-        [filter] if !filter.starts_with('-') => Ok((Some("long"), filter)),
-        _ => Err("soak takes --only STEP, or one filter of the long tests".into()),
+        [filter] if !filter.starts_with('-') => of(Some("long"), filter, None),
+        _ => Err("soak takes --only STEP, openid --suite DIR, or one filter of the long tests".into()),
     }
 }
 
-fn cross(report: &mut Report, servers: &Servers, _filter: &str) {
+fn cross(report: &mut Report, servers: &Servers, _: &Chosen<'_>) {
     let mut programs = None;
     report.check("build", || {
         programs = Some(Programs::build()?);
@@ -86,7 +112,7 @@ fn cross(report: &mut Report, servers: &Servers, _filter: &str) {
     }
 }
 
-fn relying_parties(report: &mut Report, _servers: &Servers, _filter: &str) {
+fn relying_parties(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
     report.step("relying parties", || {
         let binary = built(&[], "debug")?;
         let mut python = pytest(places::relying_parties(), binary);
@@ -95,7 +121,7 @@ fn relying_parties(report: &mut Report, _servers: &Servers, _filter: &str) {
     });
 }
 
-fn edge(report: &mut Report, _servers: &Servers, _filter: &str) {
+fn edge(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
     report.step("edge", || {
         let mut python = pytest(places::edge(), built(&["--features", "acme"], "debug")?);
         python.env("SARSEN_NODE", needs::node(&[])?.get_program()).env("SARSEN_GO", places::go_programs());
@@ -103,8 +129,25 @@ fn edge(report: &mut Report, _servers: &Servers, _filter: &str) {
     });
 }
 
-fn cost(report: &mut Report, _servers: &Servers, _filter: &str) {
+fn cost(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
     report.step("cost", || counted(&mut pytest(places::cost(), built(&["--release"], "release")?)));
+}
+
+fn openid(report: &mut Report, _servers: &Servers, chosen: &Chosen<'_>) {
+    report.step("openid", || {
+        let Some(suite) = chosen.suite else {
+            println!("SKIPPED openid: --suite DIR names a folder where the suite was built; see tests/openid/README.md");
+            return Ok(Counts::ONE_SKIPPED);
+        };
+        let suite = std::path::absolute(suite).map_err(|error| format!("--suite {suite}: {error}"))?;
+        for part in ["suite", "out", "libs"] {
+            if !suite.join(part).is_dir() {
+                return Err(format!("{} has no folder {part}; see tests/openid/README.md", suite.display()));
+            }
+        }
+        let mut python = pytest(places::openid(), built(&[], "debug")?);
+        counted(python.arg("-s").env("SARSEN_OPENID_SUITE", suite))
+    });
 }
 
 /// Builds the program. Returns its path.
@@ -127,7 +170,7 @@ fn counted(python: &mut Command) -> Result<Counts, String> {
     Ok(of_pytest(&outcome.stdout).with_status(outcome.success))
 }
 
-fn schedules(report: &mut Report, _servers: &Servers, _filter: &str) {
+fn schedules(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
     report.step("schedules", || {
         // A target folder of its own: the flag would have everything else built again.
         let mut command =
@@ -138,7 +181,7 @@ fn schedules(report: &mut Report, _servers: &Servers, _filter: &str) {
     });
 }
 
-fn fuzz_targets(report: &mut Report, _servers: &Servers, _filter: &str) {
+fn fuzz_targets(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
     report.check("fuzz targets", || {
         let manifest = places::root().join("fuzz/Cargo.toml");
         let mut command = places::cargo(&["check", "--manifest-path"]);
@@ -147,11 +190,11 @@ fn fuzz_targets(report: &mut Report, _servers: &Servers, _filter: &str) {
     });
 }
 
-fn long(report: &mut Report, servers: &Servers, filter: &str) {
+fn long(report: &mut Report, servers: &Servers, chosen: &Chosen<'_>) {
     report.step("long", || {
         let mut command = places::cargo(&["test", "--release", "--no-fail-fast", "--workspace"]);
         command.args(["--exclude", "xtask", "--", "--include-ignored", "--nocapture", "--test-threads=1"]);
-        command.arg(filter).env("SARSEN_SOAK", "1").envs(servers.variables());
+        command.arg(chosen.filter).env("SARSEN_SOAK", "1").envs(servers.variables());
         let outcome = process::run(&mut command, LIMIT)?;
         Ok(of_cargo(&outcome.stdout).with_status(outcome.success))
     });
@@ -159,13 +202,27 @@ fn long(report: &mut Report, servers: &Servers, filter: &str) {
 
 #[test]
 fn a_filter_means_the_long_tests() {
-    assert_eq!(chosen(&[]), Ok((None, "soak_")));
-    for step in ["cross", "relying-parties", "edge", "cost", "schedules", "fuzz-targets"] {
-        assert_eq!(chosen(&["--only", step]), Ok((Some(step), "soak_")));
+    let of = |only, filter, suite| Ok(Chosen { only, filter, suite });
+    assert_eq!(chosen(&[]), of(None, "soak_", None));
+    for step in ["cross", "relying-parties", "edge", "cost", "openid", "schedules", "fuzz-targets"] {
+        assert_eq!(chosen(&["--only", step]), of(Some(step), "soak_", None));
     }
-    assert_eq!(chosen(&["soak_moves"]), Ok((Some("long"), "soak_moves")));
+    assert_eq!(chosen(&["soak_moves"]), of(Some("long"), "soak_moves", None));
     assert!(chosen(&["--only", "everything"]).is_err_and(|text| {
-        text.contains("cross, relying-parties, edge, cost, schedules, fuzz-targets, long")
+        text.contains("cross, relying-parties, edge, cost, openid, schedules, fuzz-targets, long")
     }));
     assert!(chosen(&["--fast"]).is_err());
+}
+
+#[test]
+fn the_suite_of_the_openid_foundation_is_in_a_folder() {
+    let of = |only, suite| Ok(Chosen { only, filter: "soak_", suite });
+    assert_eq!(chosen(&["openid", "--suite", "x"]), of(Some("openid"), Some("x")));
+    assert_eq!(chosen(&["--only", "openid", "--suite", "x"]), of(Some("openid"), Some("x")));
+    assert_eq!(chosen(&["--suite", "x"]), of(None, Some("x")));
+    assert_eq!(chosen(&["openid"]), of(Some("openid"), None), "a counted skip");
+    for wrong in [&["openid", "--suite"][..], &["edge", "--suite", "x"], &["--only", "edge", "--suite", "x"]]
+    {
+        assert!(chosen(wrong).is_err(), "{wrong:?}");
+    }
 }

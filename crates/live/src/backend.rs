@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tower::Service as _;
+use web::asked_headers::asked_headers;
 use web::body::Failure;
 use web::current_request;
 use web::forwarded::{forwarded, is_for_others, is_of_proxy};
@@ -145,7 +146,7 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<RequestBod
             return Problem::from(refusal).into_response();
         }
         if is_shared && method == Method::OPTIONS {
-            return preflight();
+            return preflight(request.headers());
         }
         if is_shared
             && is_for_its_place(&request, parts.context.0.registry.authenticator.is_some())
@@ -314,11 +315,14 @@ impl RequestMetrics {
 
 /// The answer to a browser that asks whether a page of another origin may send the request. Tokens are no cookies, so
 /// every origin may.
-fn preflight() -> Response {
+fn preflight(asked: &HeaderMap) -> Response {
+    let usual = HeaderValue::from_static(
+        "authorization, content-type, idempotency-key, last-event-id, sarsen-version",
+    );
     let headers = [
-        (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, idempotency-key, sarsen-version"),
-        (ACCESS_CONTROL_MAX_AGE, "7200"),
+        (ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST")),
+        (ACCESS_CONTROL_ALLOW_HEADERS, asked_headers(asked).cloned().unwrap_or(usual)),
+        (ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200")),
     ];
     (StatusCode::NO_CONTENT, headers).into_response()
 }

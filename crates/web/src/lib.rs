@@ -34,6 +34,7 @@
 //! - `signals.rs`: the signals that stop a server.
 
 pub mod address_sources;
+pub mod asked_headers;
 pub mod body;
 mod caller_counts;
 mod certificate;

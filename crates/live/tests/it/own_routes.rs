@@ -29,6 +29,19 @@ async fn a_layer_of_own_routes_hears_the_question_of_a_browser() {
     assert_eq!(wrong.header("access-control-allow-origin"), Some("*"));
     assert_eq!(wrong.json()["code"], "method_not_allowed");
     assert_eq!(page.send("GET", "/rpc/add", &[], "").json()["code"], "method_not_allowed");
+    // The framework's own routes allow the headers that are asked for, if the list is one.
+    for (asked, allowed) in [
+        ("authorization,x-requested-with,traceparent", "authorization,x-requested-with,traceparent"),
+        ("a b", "authorization, content-type, idempotency-key, last-event-id, sarsen-version"),
+    ] {
+        let asks = [asks[0], asks[1], ("access-control-request-headers", asked)];
+        let preflight = page.send("OPTIONS", "/rpc/add", &asks, "");
+        assert_eq!(
+            (preflight.status, preflight.header("access-control-allow-headers")),
+            (204, Some(allowed))
+        );
+        assert_eq!(preflight.header("access-control-allow-credentials"), None);
+    }
     running.stop().await;
 }
 

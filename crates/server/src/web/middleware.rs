@@ -10,8 +10,8 @@ use crate::web::idempotency::{Attempt, detached};
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN,
-    SET_COOKIE, STRICT_TRANSPORT_SECURITY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, SET_COOKIE, STRICT_TRANSPORT_SECURITY,
+    VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use identity::api_keys;
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Version;
 use web::Peer;
+use web::asked_headers::asked_headers;
 use web::current_request::{self, CurrentRequest};
 use web::forwarded::forwarded;
 use web::panics::{Panicked, caught_in};
@@ -312,8 +313,7 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
 fn preflight(asked: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
-    let allowed = asked.get(ACCESS_CONTROL_REQUEST_HEADERS).filter(|names| are_header_names(names));
-    let allowed = allowed.cloned().unwrap_or_else(|| {
+    let allowed = asked_headers(asked).cloned().unwrap_or_else(|| {
         HeaderValue::from_static(
             "authorization, content-type, idempotency-key, last-event-id, prefer, sarsen-version, x-request-id",
         )
@@ -322,19 +322,6 @@ fn preflight(asked: &HeaderMap) -> Response {
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
     response
-}
-
-/// The most headers of a page's request, and the most bytes of their names.
-const ASKED_HEADERS_MAX: usize = 32;
-const ASKED_BYTES_MAX: usize = 1024;
-
-/// Whether this is a short list of names.
-fn are_header_names(list: &HeaderValue) -> bool {
-    let Ok(list) = list.to_str() else { return false };
-    let mut names = list.split(',').map(|name| name.trim_matches([' ', '\t']));
-    list.len() <= ASKED_BYTES_MAX
-        && list.split(',').count() <= ASKED_HEADERS_MAX
-        && names.all(|name| HeaderName::from_bytes(name.as_bytes()).is_ok())
 }
 
 #[cfg(all(test, feature = "testing"))]
