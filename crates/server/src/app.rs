@@ -13,6 +13,7 @@ use crate::limits::failed_sign_ins::FailedSignIns;
 use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
+use crate::limits::redirect_problems::RedirectProblems;
 use crate::limits::turns::Turns;
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
@@ -149,6 +150,8 @@ pub struct Parts {
     pub(crate) password_guesses: PasswordGuesses,
     /// Clients that sent a PKCE challenge lately.
     pub(crate) pkce_use: PkceUse,
+    /// Redirect addresses that clients sent and that are not registered.
+    pub(crate) redirect_problems: RedirectProblems,
     /// Device codes that wait, by client.
     pub(crate) pending_codes: Quota,
     /// Authorization requests that were posted, by client.
@@ -208,6 +211,7 @@ impl App {
             failed_sign_ins: Arc::default(),
             password_guesses: PasswordGuesses::new(secret_key.clone()),
             pkce_use: PkceUse::default(),
+            redirect_problems: RedirectProblems::default(),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
             keyed_writes: CallerCounts::in_quarters_of_an_hour(),

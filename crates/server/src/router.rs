@@ -61,6 +61,7 @@ pub fn router() -> Routes {
             "/api/organizations/{org}/clients/{client}",
             get(api::clients::get).patch(api::clients::change).delete(api::clients::delete),
         )
+        .route("/api/organizations/{org}/clients/{client}/problems", get(api::clients::problems::list))
         .route(
             "/api/organizations/{org}/clients/{client}/secrets",
             get(api::clients::secrets::list).post(api::clients::secrets::create),

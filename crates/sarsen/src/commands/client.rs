@@ -51,6 +51,11 @@ enum Verb {
         /// Its id
         client: String,
     },
+    /// List redirect addresses that it sent and that are not registered, with the commands that register them
+    Problems {
+        /// Its id
+        client: String,
+    },
     /// Change a client
     Change {
         /// Its id
@@ -184,6 +189,30 @@ impl Record for Client {
 }
 
 #[derive(Deserialize)]
+pub(super) struct Problem {
+    parameter: String,
+    address: String,
+    problem: Nullable<String>,
+    command: Nullable<String>,
+    count: u64,
+    seen_at: Time,
+}
+
+impl Record for Problem {
+    fn fields(&self) -> Vec<Field> {
+        // The one or the other.
+        let what_to_do = self.command.0.as_ref().or(self.problem.0.as_ref());
+        vec![
+            column("parameter", &self.parameter),
+            column("address", &self.address),
+            column("times", self.count),
+            column("last", &self.seen_at),
+            column("what to do", Cell::nullable(what_to_do)),
+        ]
+    }
+}
+
+#[derive(Deserialize)]
 pub(super) struct Secret {
     id: String,
     /// Only in the answer to the request that created the secret.
@@ -227,6 +256,10 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let query: Vec<(&str, &str)> = service.iter().map(|slug| ("service", slug.as_str())).collect();
             let found = api.list::<Client>(&api.path(&["clients"]), &query)?;
             api.show_list(&found, "No clients. Create one with sarsen client create.")
+        }
+        Verb::Problems { client } => {
+            let found = api.list::<Problem>(&api.path(&["clients", client, "problems"]), &[])?;
+            api.show_list(&found, "No problems: every redirect address that came is registered.")
         }
         Verb::Show { client } => {
             let found = api.get::<Client>(&api.path(&["clients", client]))?;

@@ -4,6 +4,7 @@
 //! - `quotas.rs`: pending device codes and posted authorization requests of each client.
 //! - `password_guesses.rs`: wrong passwords. `failed_sign_ins.rs`: their rows in the audit trail.
 //! - `rate_limited_writes.rs`: rows about a user or a client that are written at most once in a while.
+//! - `redirect_problems.rs`: redirect addresses that clients sent and that are not registered.
 //! - `turns.rs`: searches of lists and reads of missed events, one at a time of each organization.
 //!
 //! They count by the wall clock, which may be set back. A time before the one that they have counted from begins a new
@@ -15,5 +16,6 @@ pub(crate) mod failed_sign_ins;
 pub(crate) mod password_guesses;
 pub(crate) mod quotas;
 pub(crate) mod rate_limited_writes;
+pub(crate) mod redirect_problems;
 pub(crate) mod turns;
 pub(crate) mod user_code_attempts;

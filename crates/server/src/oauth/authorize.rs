@@ -159,6 +159,16 @@ fn sign_in_of(client: &Client) -> Link {
     Link::SignIn(client.organization_slug.clone())
 }
 
+/// The page of a request that cannot go back to the client. It shows what came, as text.
+fn wrong_redirect_uri(client: &Client, uri: &str) -> PageError {
+    let what = "redirect_uri is not one that was registered for this product, letter by letter.";
+    PageError::bad(what)
+        .detail("Product", &client.name)
+        .detail("client_id", client.id.as_str())
+        .detail("redirect_uri", uri)
+        .detail("For administrators", &format!("sarsen client problems {}", client.id))
+}
+
 fn unreadable(OAuthError { description, .. }: OAuthError) -> PageError {
     PageError::bad(description)
 }
@@ -218,9 +228,8 @@ async fn understand_of(
     let uri =
         params.get("redirect_uri").ok_or_else(|| PageError::bad("The parameter redirect_uri is missing."))?;
     if !client.may_redirect_to(uri) {
-        return Err(PageError::bad(
-            "redirect_uri is not one that was registered for this product, letter by letter.",
-        ));
+        app.redirect_problems.note(&client, uri, app.now());
+        return Err(wrong_redirect_uri(&client, uri));
     }
     let reply_to = ReplyTo::new(app, &client, uri, &params);
     let refuse = |error: &str, description: &str| Ok(Err(reply_to.refuse(error, description)));

@@ -141,6 +141,12 @@ fn of_catalog(api: &mut Description) {
     api.add(Delete, one, clients::delete, "deleteClient", "Delete a client")
         .text("All of its grants are revoked.")
         .fails(&["first_party"]);
+    let problems = "/api/organizations/{org}/clients/{client}/problems";
+    api.add(Get, problems, clients::problems::list, "listClientProblems", "List what a client sent wrong")
+        .text(
+            "The last 20 redirect addresses that came and were not registered, each once, the newest first. An instance \
+             lists those that it got since its start.",
+        );
     let scopes = "/api/organizations/{org}/clients/{client}/scopes";
     api.add(Put, scopes, clients::scopes::put, "grantClientScopes", "Grant scopes to a machine client")
         .text("They replace the old ones.")

@@ -24,6 +24,9 @@ const SELF_POSTING_POLICY: &str = "default-src 'none'; style-src 'self'; img-src
 const LIVE_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; \
      connect-src 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// The longest text of a request that an error page shows, in characters.
+const DETAIL_LENGTH_MAX: usize = 500;
+
 /// The result of a page's handler.
 pub(crate) type PageResult = Result<Response, PageError>;
 
@@ -86,6 +89,8 @@ pub(crate) struct PageError {
     title: &'static str,
     what: String,
     advice: &'static str,
+    /// What the request had, for who looks for the mistake.
+    details: Vec<(&'static str, String)>,
     link: Link,
     pub(crate) retry_after: Option<Duration>,
 }
@@ -125,7 +130,16 @@ impl PageError {
         what: impl Into<String>,
         advice: &'static str,
     ) -> PageError {
-        PageError { status, title, what: what.into(), advice, link: Link::Start, retry_after: None }
+        let (details, link) = (Vec::new(), Link::Start);
+        PageError { status, title, what: what.into(), advice, details, link, retry_after: None }
+    }
+
+    /// The same with something from the request. It is shown as text, up to a length.
+    pub(crate) fn detail(mut self, name: &'static str, text: &str) -> PageError {
+        let shown = names::remark_up_to(text, DETAIL_LENGTH_MAX);
+        let more = if text.chars().count() > DETAIL_LENGTH_MAX { "…" } else { "" };
+        self.details.push((name, [shown.as_str(), more].concat()));
+        self
     }
 
     /// The same with another link.
@@ -240,6 +254,7 @@ impl IntoResponse for PageError {
             title: self.title,
             what: &self.what,
             advice: self.advice,
+            details: &self.details,
             link_text,
             link_href: &link_href,
             is_for_administrators: self.leads_to_start(),

@@ -22,6 +22,7 @@ use super::auth::{Address, Bearer, Credential};
 use super::error::Problem;
 use super::idempotency::Attempt;
 use crate::app::App;
+use crate::limits::redirect_problems::RedirectProblem;
 use crate::limits::turns::LIST_WAIT;
 use crate::web::path::parameter;
 use axum::extract::FromRequestParts;
@@ -29,7 +30,7 @@ use http::request::Parts;
 use identity::administrators::{self, Role};
 use identity::audit::Actor;
 use identity::grants;
-use identity::ids::{GrantId, UserId};
+use identity::ids::{ClientId, GrantId, UserId};
 use identity::organizations::{self, Organization};
 use identity::programs::{Need, Program};
 use identity::secrets::{Random, SecretKey};
@@ -279,6 +280,11 @@ impl Administrator {
             query(snapshot)
         };
         self.caller.list(taken).await
+    }
+
+    /// The redirect addresses that a client of the organization sent, and that are not registered.
+    pub(crate) fn redirect_problems(&self, client: &ClientId) -> Vec<RedirectProblem> {
+        self.caller.app.redirect_problems.of(client)
     }
 
     /// Refuses a program without the scope. Every program of an organization may read the organization itself.

@@ -4,12 +4,15 @@ use maud::{Markup, html};
 
 use super::shell;
 
+#[derive(Clone, Copy)]
 pub struct Problem<'a> {
     /// The HTTP status of the answer.
     pub status: u16,
     pub title: &'a str,
     pub what: &'a str,
     pub advice: &'a str,
+    /// What the request had.
+    pub details: &'a [(&'static str, String)],
     pub link_text: &'a str,
     /// Empty for the page's own address.
     pub link_href: &'a str,
@@ -25,6 +28,13 @@ impl Problem<'_> {
                 p.badge { "Error " (self.status) }
                 h1 { (self.title) }
                 p { (self.what) }
+                @if !self.details.is_empty() {
+                    dl.facts {
+                        @for (name, text) in self.details {
+                            dt { (name) } dd translate="no" { bdi { (text) } }
+                        }
+                    }
+                }
                 p.lead { (self.advice) }
                 @if self.is_for_administrators {
                     p.small {

@@ -201,13 +201,15 @@ fn endings() -> Pages {
         what: "The address it wants to return to is not registered for Request Log.",
         advice: "Go back to where you came from and try again. \
             If that does not help, tell the people who run it.",
-        link_text: "Go to the start page", link_href: "/", is_for_administrators: true, brand: SARSEN };
+        details: &[], link_text: "Go to the start page", link_href: "/", is_for_administrators: true, brand: SARSEN };
     vec![
         ("done", Done { brand: "Acme", title: "Your device is connected",
             text: "You can go back to your device.", good: true }.markup()),
         ("denied", Done { brand: "Acme", title: "Nothing was allowed",
             text: "The device gets no access. You can close this page.", good: false }.markup()),
         ("problem", problem.markup()),
+        ("problem_with_details", Problem { details: &[("Product", "Request Log".to_owned()),
+            ("redirect_uri", format!("https://evil.example/<b>{}", "long".repeat(60)))], ..problem }.markup()),
         ("problem_of_organization", Problem { link_text: "Sign in", link_href: "/o/acme/login",
             is_for_administrators: false, ..problem }.markup()),
     ]
