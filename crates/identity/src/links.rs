@@ -84,6 +84,7 @@ statements! {
         "SELECT hash, user_id, created_at, created_by FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
     );
     static USED = sql("SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NOT NULL");
+    static USED_AFTER = sql("SELECT hash FROM links WHERE id = ?1 AND purpose = ?2 AND used_at > ?3");
     static ANY = sql("SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2");
     static NOTE_USE = sql("UPDATE links SET used_by = ?2, session_id = ?3 WHERE id = ?1");
     static USE_BY = sql("SELECT hash, user_id, session_id FROM links
@@ -240,6 +241,20 @@ fn may_make(snapshot: &mut Snapshot<'_>, maker: &str, user: &User) -> Result<boo
         None
     };
     Ok(scope.is_some_and(|scope| scope.contains(&Need::Write.scope("users"))))
+}
+
+/// Whether a link was used after `moment`, for a browser that sends its form twice.
+pub fn was_used_after(
+    snapshot: &mut Snapshot<'_>,
+    purpose: Purpose,
+    token: &str,
+    moment: Time,
+) -> Result<bool> {
+    let Some((id, secret)) = secrets::split_token(token) else { return Ok(false) };
+    let Ok(id) = LinkId::parse(id) else { return Ok(false) };
+    let found: Option<Vec<u8>> =
+        snapshot.one(&USED_AFTER, args![&id, purpose.as_str(), moment], |row| row.get(0))?;
+    Ok(found.is_some_and(|hash| secrets::matches(secret.as_bytes(), &hash)))
 }
 
 /// The user of a link that was used, for a browser that sends its form twice.

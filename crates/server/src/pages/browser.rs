@@ -13,6 +13,8 @@ use crate::web::fetch_metadata::may_be_own_form;
 use crate::web::json;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -131,6 +133,11 @@ impl Browser {
     /// The key of this browser's rate limits.
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// What a form of this browser about `subject` has in common with the same form, sent again. It is no secret.
+    pub(crate) fn form_key(&self, subject: &str) -> String {
+        URL_SAFE_NO_PAD.encode(secrets::hash([self.id.as_str(), subject].join("\n").as_bytes()))
     }
 
     /// The value of one of our cookies in this request.

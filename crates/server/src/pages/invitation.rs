@@ -3,9 +3,10 @@
 
 use super::browser::{Asked, Browser, Form};
 use super::form_errors::{self, check_new_account};
-use super::kept_link::KeptLink;
+use super::kept_link::{KeptLink, id_of};
 use super::respond::{Link, PageError, PageResult, see_other};
-use super::sign_in::{self, Prompt};
+use super::sent_again::{Again, SENT_AGAIN_WITHIN, sign_in_again};
+use super::sign_in::{self, Prompt, active};
 use super::sign_up::{self, BUSY, Refused};
 use super::views::{self, FormError, InvitationStep};
 use crate::app::App;
@@ -74,6 +75,9 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
     browser.check_csrf(&app, &form)?;
+    if let Some(response) = sent_again(&app, &browser, &form).await? {
+        return Ok(response);
+    }
     let (token, valid) = kept(&app, &browser).await?;
     // Another invitation may have been opened in another tab since this form was shown.
     if form.text("invitation") != valid.invitation.id.as_str() {
@@ -90,7 +94,40 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         app.store.write("invitation.accept", move |tx| invitations::accept(tx, &token, &user.id, &actor));
     match accepted.await {
         Ok(_) => Ok(done(&app, see_other(CONSOLE, Vec::new()))),
-        Err(error) => refused(error, &valid),
+        Err(error) => refused_unless_sent_again(&app, &browser, &form, error, &valid).await,
+    }
+}
+
+/// The answer to a form whose invitation this browser has just accepted.
+async fn sent_again(app: &App, browser: &Browser, form: &Form) -> Result<Option<Response>, PageError> {
+    let Some(token) = KeptLink::Invitation.read(app, browser) else { return Ok(None) };
+    if form.text("invitation") != id_of(&token) {
+        return Ok(None);
+    }
+    let since = app.now() - SENT_AGAIN_WITHIN;
+    let found = app.store.point(move |snapshot| invitations::accepted_after(snapshot, &token, since)).await?;
+    let Some((email, user)) = found else { return Ok(None) };
+    if visitor(app, browser).await?.is_some_and(|visitor| visitor.id == user) {
+        return Ok(Some(done(app, see_other(CONSOLE, Vec::new()))));
+    }
+    let Some(password) = form.get("password") else { return Ok(None) };
+    let platform = active(app, PLATFORM).await?;
+    match sign_in_again(app, browser, &platform, [&email, password], CONSOLE).await? {
+        Again::SignedIn(response) => Ok(Some(done(app, response))),
+        Again::Wrong | Again::Busy(_) => Ok(None),
+    }
+}
+
+async fn refused_unless_sent_again(
+    app: &App,
+    browser: &Browser,
+    form: &Form,
+    error: Error,
+    valid: &Valid,
+) -> PageResult {
+    match sent_again(app, browser, form).await? {
+        Some(response) => Ok(response),
+        None => refused(error, valid),
     }
 }
 
@@ -132,7 +169,7 @@ async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid,
         Err(error @ Error::Invalid { .. }) => {
             again(StatusCode::UNPROCESSABLE_ENTITY, &form_errors::of(&error)).await
         }
-        Err(error) => refused(error, valid),
+        Err(error) => refused_unless_sent_again(app, browser, form, error, valid).await,
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod kept_link;
 pub(crate) mod link;
 pub(crate) mod password;
 pub(crate) mod respond;
+pub(crate) mod sent_again;
 pub(crate) mod set_up;
 pub(crate) mod sign_in;
 pub(crate) mod sign_up;

@@ -5,6 +5,7 @@ use super::browser::{Asked, Browser, Form};
 use super::form_errors::{self, check_new_account};
 use super::kept_link::{KeptLink, id_of};
 use super::respond::{Link, PageError, PageResult, see_other};
+use super::sent_again::{Again, SENT_AGAIN_WITHIN, sign_in_again};
 use super::sign_in::active;
 use super::sign_up::{self, BUSY, Refused};
 use super::views::{FormError, SetUp};
@@ -15,11 +16,13 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use identity::links::{self, Purpose};
-use identity::organizations::PLATFORM;
+use identity::organizations::{Organization, PLATFORM};
 use identity::users::{self, NewUser, Profile};
 use identity::{Error, administrators, passwords};
 
 const PATH: &str = "/setup";
+/// Where the new owner goes next.
+const CONSOLE: &str = "/console";
 
 fn void() -> PageError {
     let advice =
@@ -77,8 +80,10 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     if form.text("link") != id_of(&token) {
         return Err(PageError::forged());
     }
-    check(&app, &token).await?;
     let organization = active(&app, PLATFORM).await?;
+    if let Err(error) = check(&app, &token).await {
+        return sent_again(&app, &browser, &organization, &token, &form).await?.ok_or(error);
+    }
     if let Err(wrong) = check_new_account(name, email, form.text("password"), &organization) {
         return Ok(show(&app, &browser, &token, email, name, Some(&wrong)));
     }
@@ -110,14 +115,49 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     });
     match made.await {
         Ok(user) => {
-            let mut response = browser.sign_in(&app, &user, PLATFORM, "/console").await?;
+            let mut response = browser.sign_in(&app, &user, PLATFORM, CONSOLE).await?;
             KeptLink::SetUp.forget(&app, &mut response);
             Ok(response)
         }
-        Err(Error::NotFound { .. }) => Err(void()),
+        Err(Error::NotFound { .. }) => {
+            sent_again(&app, &browser, &organization, &token, &form).await?.ok_or_else(void)
+        }
         Err(error @ (Error::Invalid { .. } | Error::Taken { .. })) => {
             Ok(show(&app, &browser, &token, email, name, Some(&form_errors::of(&error))))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The answer to a form whose link this browser has just used.
+async fn sent_again(
+    app: &App,
+    browser: &Browser,
+    platform: &Organization,
+    token: &str,
+    form: &Form,
+) -> Result<Option<Response>, PageError> {
+    let (link, since) = (token.to_owned(), app.now() - SENT_AGAIN_WITHIN);
+    let used = app
+        .store
+        .point(move |snapshot| links::was_used_after(snapshot, Purpose::SetUp, &link, since))
+        .await?;
+    if !used {
+        return Ok(None);
+    }
+    let (email, password) = (form.text("email"), form.text("password"));
+    match sign_in_again(app, browser, platform, [email, password], CONSOLE).await? {
+        Again::SignedIn(mut response) => {
+            KeptLink::SetUp.forget(app, &mut response);
+            Ok(Some(response))
+        }
+        Again::Wrong => Ok(None),
+        Again::Busy(wait) => {
+            let busy = FormError::of_form(BUSY);
+            let mut response = show(app, browser, token, email, form.text("name"), Some(&busy));
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+            Ok(Some(response))
+        }
     }
 }

@@ -6,6 +6,7 @@
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
 use super::form_errors::{self, check_new_account};
 use super::respond::PageResult;
+use super::sent_again::{Again, SENT_AGAIN_WITHIN, sign_in_again};
 use super::sign_in::{self, Fixed, active, home};
 use super::views::{FormError, SignUp, SignUpClosed};
 use crate::app::App;
@@ -16,10 +17,15 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
+use identity::idempotent_writes::{self, KeyedRequest};
+use identity::ids::IdempotentWriteId;
 use identity::organizations::Organization;
 use identity::users::{self, NewUser, Profile, User};
-use identity::{Error, passwords};
+use identity::{Error, names, passwords};
 use std::time::Duration;
+
+/// Whose writes the rows of sent forms are.
+const SIGN_UP: &str = "sign-up";
 
 const UNPROCESSABLE: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
 
@@ -70,20 +76,29 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     if let Err(wrong) = check_new_account(name, email, password, &organization) {
         return Ok(show(app, browser, &organization, &fields, Some(&wrong), UNPROCESSABLE).await);
     }
-    let made = make(app, &organization, name, email, password, browser).await;
-    match made {
-        Ok(user) => browser.sign_in(app, &user, slug, safe_next(fields.next, &home(slug))).await,
-        Err(Refused::Full(wait)) => {
-            let (status, busy) = (StatusCode::TOO_MANY_REQUESTS, FormError::of_form(BUSY));
-            let mut response = show(app, browser, &organization, &fields, Some(&busy), status).await;
-            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
-            Ok(response)
+    let busy = async |wait| {
+        let (status, busy) = (StatusCode::TOO_MANY_REQUESTS, FormError::of_form(BUSY));
+        let mut response = show(app, browser, &organization, &fields, Some(&busy), status).await;
+        response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+        Ok(response)
+    };
+    let refused = async |error: Error| {
+        let is_taken = matches!(error, Error::Taken { .. });
+        let (fields, wrong) = (Fields { is_taken, ..fields }, form_errors::of(&error));
+        Ok(show(app, browser, &organization, &fields, Some(&wrong), UNPROCESSABLE).await)
+    };
+    match make(app, &organization, name, email, password, browser).await {
+        Ok(Made::Now(user)) => browser.sign_in(app, &user, slug, safe_next(fields.next, &home(slug))).await,
+        Ok(Made::Before(error)) => {
+            let next = safe_next(fields.next, &home(slug)).to_owned();
+            match sign_in_again(app, browser, &organization, [email, password], &next).await? {
+                Again::SignedIn(response) => Ok(response),
+                Again::Wrong => refused(error).await,
+                Again::Busy(wait) => busy(wait).await,
+            }
         }
-        Err(Refused::Error(error @ (Error::Invalid { .. } | Error::Taken { .. }))) => {
-            let is_taken = matches!(error, Error::Taken { .. });
-            let (fields, wrong) = (Fields { is_taken, ..fields }, form_errors::of(&error));
-            Ok(show(app, browser, &organization, &fields, Some(&wrong), UNPROCESSABLE).await)
-        }
+        Err(Refused::Full(wait)) => busy(wait).await,
+        Err(Refused::Error(error @ (Error::Invalid { .. } | Error::Taken { .. }))) => refused(error).await,
         Err(Refused::Error(error)) => Err(error.into()),
     }
 }
@@ -95,7 +110,7 @@ fn closed(app: &App, browser: &Browser, organization: &Organization, next: Optio
     browser.page_with(app, StatusCode::FORBIDDEN, view.markup())
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Fields<'a> {
     name: &'a str,
     email: &'a str,
@@ -150,8 +165,15 @@ impl From<Error> for Refused {
     }
 }
 
-/// Creates an account with a password, whose fields were checked. The password is hashed before the lookup of the address, so that free and taken
-/// addresses take the same time.
+/// What a form did.
+enum Made {
+    Now(User),
+    /// The same browser has made the account a moment ago. The error is for a form with another password.
+    Before(Error),
+}
+
+/// Creates an account with a password, whose fields were checked. The password is hashed before the lookup of the address,
+/// so that free and taken addresses take the same time.
 async fn make(
     app: &App,
     organization: &Organization,
@@ -159,16 +181,27 @@ async fn make(
     email: &str,
     password: &str,
     browser: &Browser,
-) -> Result<User, Refused> {
+) -> Result<Made, Refused> {
     let hash = hash(app, password, browser.asker(&organization.slug)).await?;
     let now = app.now();
     let new = NewUser { profile: Profile::named(name), ..NewUser::new(email, now, app.random()) };
     let actor = app.actor(&new.id, browser.address);
+    // One row for each browser and address: the form that comes after it is the same one, sent again.
+    let form = IdempotentWriteId::new(now, app.random());
+    let form =
+        KeyedRequest::new(form, ["POST", &path(&organization.slug), &browser.form_key(&new.email)], "", b"");
     let organization = organization.id.clone();
     let made = app.store.write("user.sign_up", move |tx| {
+        let before = idempotent_writes::begin(tx, SIGN_UP, &form, now)?;
+        if before.is_some()
+            && let Some(user) = users::find(tx.snapshot(), &organization, &names::email(&new.email)?)?
+            && now.since(user.created_at) < SENT_AGAIN_WITHIN
+        {
+            return Ok(Made::Before(Error::Taken { field: "email", value: user.email }));
+        }
         let user = users::create(tx, &organization, &new, &actor)?;
         passwords::put(tx, &user.id, &hash, now)?;
-        Ok::<_, Error>(user)
+        Ok::<_, Error>(Made::Now(user))
     });
     Ok(made.await?)
 }

@@ -6,6 +6,7 @@ use crate::pages::browser::{Browser, Form};
 use crate::pages::flash::Flash;
 use crate::pages::form_errors;
 use crate::pages::respond::{PageError, PageResult, see_other};
+use crate::pages::sent_again::SENT_AGAIN_WITHIN;
 use crate::pages::sign_in::{self, Checked, THROTTLED, active, check_password};
 use crate::pages::sign_up::{self, BUSY, Refused};
 use crate::pages::views::{ChangePassword, FormError, OldPassword};
@@ -59,6 +60,11 @@ pub(crate) async fn post(
             let (email, old) = (&asking.user.email, form.text("password"));
             match check_password(&app, &asking.organization, email, old, &browser).await? {
                 Checked::Right(user) if user.id == session.user => {}
+                Checked::Wrong
+                    if is_changed_to(&app, &asking, form.text("new_password"), &browser).await? =>
+                {
+                    return changed_page(&app, &slug, &asking.user, &browser).await;
+                }
                 Checked::Right(_) | Checked::Wrong => {
                     let text = "The current password is wrong.".to_owned();
                     return refused(FormError { text, field: Some("password") });
@@ -81,13 +87,27 @@ pub(crate) async fn post(
         .store
         .write("password.change", move |tx| password_changes::change(tx, &session, &hash, &actor.clone()));
     match changed.await? {
-        Some(_) => {
-            let user = app.lookups.user(&asking.user.id, app.now()).await?;
-            let cookies = [Flash::PasswordChanged.cookie(&app, &slug), browser.known_cookie(&app, &user)];
-            Ok(see_other(&super::address(&slug), cookies.into_iter().flatten().collect()))
-        }
+        Some(_) => changed_page(&app, &slug, &asking.user, &browser).await,
         None => Ok(to_sign_in(&slug)),
     }
+}
+
+/// Leads to the account's page, which says that the password was changed.
+async fn changed_page(app: &App, slug: &str, user: &User, browser: &Browser) -> PageResult {
+    let user = app.lookups.user(&user.id, app.now()).await?;
+    let cookies = [Flash::PasswordChanged.cookie(app, slug), browser.known_cookie(app, &user)];
+    Ok(see_other(&super::address(slug), cookies.into_iter().flatten().collect()))
+}
+
+/// Whether the password was changed to this one a moment ago: the form was sent twice.
+async fn is_changed_to(app: &App, asking: &Asking, new: &str, browser: &Browser) -> Result<bool, PageError> {
+    let id = asking.user.id.clone();
+    let changed_at = app.store.point(move |snapshot| passwords::changed_at(snapshot, &id)).await?;
+    if !changed_at.is_some_and(|moment| app.now().since(moment) < SENT_AGAIN_WITHIN) {
+        return Ok(false);
+    }
+    let checked = check_password(app, &asking.organization, &asking.user.email, new, browser).await?;
+    Ok(matches!(checked, Checked::Right(_)))
 }
 
 /// The address of the form.

@@ -1,0 +1,40 @@
+//! A form that is sent twice by one browser: a second click, or an answer that was lost. The browser shows the answer to
+//! the second one, which therefore leads where the first did.
+//!
+//! A form that made an account has no session when it is sent again, so its password proves who sends it: it counts and
+//! takes its turn like any password.
+
+use super::browser::Browser;
+use super::respond::PageResult;
+use super::sign_in::{Checked, check_password};
+use crate::app::App;
+use axum::response::Response;
+use identity::organizations::Organization;
+use std::time::Duration;
+
+/// How long after the first form another one counts as the same.
+pub(crate) const SENT_AGAIN_WITHIN: Duration = Duration::from_secs(60);
+
+/// What the password of a repeated form did.
+pub(crate) enum Again {
+    SignedIn(Response),
+    Wrong,
+    /// The server cannot check it now.
+    Busy(Duration),
+}
+
+/// Signs in the account that the first form made or took over.
+pub(crate) async fn sign_in_again(
+    app: &App,
+    browser: &Browser,
+    organization: &Organization,
+    [email, password]: [&str; 2],
+    next: &str,
+) -> Result<Again, super::respond::PageError> {
+    let response: PageResult = match check_password(app, organization, email, password, browser).await? {
+        Checked::Right(user) => browser.sign_in(app, &user, &organization.slug, next).await,
+        Checked::Wrong => return Ok(Again::Wrong),
+        Checked::Full(wait) | Checked::Throttled(wait) => return Ok(Again::Busy(wait)),
+    };
+    response.map(Again::SignedIn)
+}
