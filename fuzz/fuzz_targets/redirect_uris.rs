@@ -3,7 +3,7 @@
 #![no_main]
 
 use identity::Time;
-use identity::clients::{Client, Kind, Pkce, check_redirect_uri};
+use identity::clients::{Client, Kind, Pkce, Purpose, check_uri};
 use identity::ids::{ClientId, OrganizationId};
 use identity::keys::Algorithm;
 use identity::organizations::DeviceFlow;
@@ -44,15 +44,25 @@ static NATIVE: LazyLock<Client> = LazyLock::new(|| {
 });
 
 fuzz_target!(|uri: &str| {
-    if check_redirect_uri("redirect_uris", uri).is_ok() {
+    if check_uri(Purpose::Redirect, uri).is_ok() {
         let scheme = uri.split(':').next().unwrap_or_default();
         let mut letters = scheme.chars();
         assert!(letters.next().is_some_and(|letter| letter.is_ascii_alphabetic()), "{uri} is not absolute");
         assert!(letters.all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter)), "{uri}");
-        if let Ok(read) = Url::parse(uri) {
+        assert!(uri.is_ascii(), "{uri}");
+        let read = Url::parse(uri);
+        assert!(read.is_ok() || !uri.starts_with("http"), "{uri} is no address for a browser");
+        if let Ok(read) = read {
+            let taken = ["code", "state", "iss", "error"];
+            assert!(read.query_pairs().all(|(name, _)| !taken.contains(&&*name)), "{uri}");
+            assert_ne!(read.port(), Some(0), "{uri}");
             assert_eq!((read.scheme(), read.fragment()), (&*scheme.to_ascii_lowercase(), None));
             let web = ["http", "https"].contains(&read.scheme());
             assert!(!web || (read.username().is_empty() && read.password().is_none()), "{uri}");
+            // A browser sends the host as it was registered.
+            let host = read.host_str().unwrap_or_default();
+            let sent = uri.split("://").nth(1).unwrap_or_default().to_ascii_lowercase();
+            assert!(!web || sent.starts_with(host) || host.starts_with('['), "{uri}: {host}");
             let here = ["127.0.0.1", "[::1]", "localhost"].map(Some);
             assert!(read.scheme() != "http" || here.contains(&read.host_str()), "{uri}");
         }

@@ -1,20 +1,22 @@
 //! OAuth clients: web, spa, native, device and machine; each with its grant types, redirect URIs and secrets.
 //!
-//! `kind.rs` defines the kinds, `options.rs` the options with named values, `redirects.rs` the redirect URIs, `secrets.rs`
-//! the client secrets, and `administration.rs` the scopes with which a machine client administers its organization.
+//! `kind.rs` defines the kinds, `options.rs` the options with named values, `uris.rs` what an address may be,
+//! `redirects.rs` the redirect URIs, `secrets.rs` the client secrets, and `administration.rs` the scopes with which a machine client administers its organization.
 
 mod administration;
 mod kind;
 mod options;
 mod redirects;
 mod secrets;
+mod uris;
 
 pub(crate) use administration::scope_now;
 pub use administration::{grant_scopes, revoke_scopes};
 pub use kind::{DEVICE_GRANT, Kind};
 pub use options::{Pkce, parse_id_token_alg};
-pub use redirects::{check_list as check_uri_list, check_redirect_uri, check_redirect_uris};
+pub use redirects::{URIS_MAX, check_list as check_uri_list, check_redirect_uris};
 pub use secrets::{ClientSecret, NewSecret, add_secret, delete_secret, list_secrets};
+pub use uris::{LENGTH_MAX as URI_LENGTH_MAX, Purpose, check_uri};
 
 use crate::audit::{self, Actor};
 use crate::ids::{ClientId, OrganizationId, ServiceId};

@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/clients`: the OAuth clients of an organization's services.
 
+pub(crate) mod problems;
 pub(crate) mod scopes;
 pub(crate) mod secrets;
 
@@ -11,7 +12,7 @@ use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::clients::{
-    self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret, Pkce, parse_id_token_alg,
+    self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret, Pkce, Purpose, parse_id_token_alg,
 };
 use identity::ids::ClientId;
 use identity::names;
@@ -107,8 +108,8 @@ pub(crate) struct CreateBody {
 impl Validate for CreateBody {
     fn validate(&self, errors: &mut FieldErrors) {
         errors.check(names::display("name", &self.name));
-        check_uris("redirect_uris", Some(&self.redirect_uris), errors);
-        check_uris("post_logout_redirect_uris", Some(&self.post_logout_redirect_uris), errors);
+        check_uris(Purpose::Redirect, Some(&self.redirect_uris), errors);
+        check_uris(Purpose::PostLogout, Some(&self.post_logout_redirect_uris), errors);
         errors.check_sent(self.id_token_alg.as_deref(), parse_id_token_alg);
         let pkce = self.pkce.as_deref().and_then(|pkce| errors.check(Pkce::parse(pkce)));
         if let Some(kind) = errors.check(Kind::parse(&self.kind)) {
@@ -148,17 +149,17 @@ pub(crate) struct ChangeBody {
 impl Validate for ChangeBody {
     fn validate(&self, errors: &mut FieldErrors) {
         errors.check_sent(self.name.as_deref(), |name| names::display("name", name));
-        check_uris("redirect_uris", self.redirect_uris.as_deref(), errors);
-        check_uris("post_logout_redirect_uris", self.post_logout_redirect_uris.as_deref(), errors);
+        check_uris(Purpose::Redirect, self.redirect_uris.as_deref(), errors);
+        check_uris(Purpose::PostLogout, self.post_logout_redirect_uris.as_deref(), errors);
         errors.check_sent(self.pkce.as_deref(), Pkce::parse);
         errors.check_sent(self.id_token_alg.as_deref(), parse_id_token_alg);
     }
 }
 
-fn check_uris(field: &'static str, uris: Option<&[String]>, errors: &mut FieldErrors) {
+fn check_uris(purpose: Purpose, uris: Option<&[String]>, errors: &mut FieldErrors) {
     let uris = uris.unwrap_or_default();
-    errors.check_each(field, uris, |uri| clients::check_redirect_uri(field, uri));
-    errors.check(clients::check_uri_list(field, uris));
+    errors.check_each(purpose.field(), uris, |uri| clients::check_uri(purpose, uri));
+    errors.check(clients::check_uri_list(purpose, uris));
 }
 
 /// A named value that may be left out.
