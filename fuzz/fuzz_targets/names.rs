@@ -14,6 +14,8 @@ fuzz_target!(|typed: &str| {
     }
     if let Ok(address) = names::email(typed) {
         assert_eq!(names::email(&address).ok(), Some(address.clone()));
+        assert_eq!(names::known_email(typed).ok(), Some(address.clone()));
+        assert_eq!(names::email(&text::mail::shown(&address)).ok(), Some(address.clone()));
         assert!(address.is_ascii() && !address.bytes().any(|letter| letter.is_ascii_uppercase()));
     }
     if let Ok(name) = names::display("name", typed) {

@@ -241,7 +241,7 @@ pub struct Filter {
 /// Validates the actor of a filter: an id, an e-mail address, `system` or `unknown`.
 pub fn actor(text: &str) -> Result<String> {
     if text.contains('@') {
-        return names::email(text).map_err(|_| {
+        return names::known_email(text).map_err(|_| {
             Error::invalid("actor", "this is not an e-mail address; use one like ada@example.com, or an id")
         });
     }

@@ -124,6 +124,7 @@ statements! {
         COLUMNS,
         "WHERE i.id = ?1 AND i.used_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > ?2",
     );
+    static ACCEPTED_AFTER = sql("SELECT hash, email, used_by FROM invitations WHERE id = ?1 AND used_at > ?2");
     static COUNT_OPEN = sql("SELECT COUNT(*) FROM invitations
      WHERE organization_id = ?1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > ?2");
     static USE = sql("UPDATE invitations SET used_at = ?2, used_by = ?3
@@ -163,7 +164,8 @@ pub fn create(
     inviter: &UserId,
     actor: &Actor,
 ) -> Result<Invitation> {
-    let (id, email, now) = (&organization.id, names::email(&new.email)?, actor.now);
+    let (id, now) = (&organization.id, actor.now);
+    let email = deliverable(tx.snapshot(), &new.email)?;
     tx.lock(&organizations::LOCK, id.into())?;
     refuse_without_effect(tx.snapshot(), organization, &email, new.offer)?;
     tx.exec(&REVOKE_SAME, args![id, &email, now, inviter])?;
@@ -178,6 +180,17 @@ pub fn create(
     audit::note(tx, id, actor, "invitation.created", new.id.as_str(), new.offer.as_str())?;
     let found = tx.one(&OPEN, args![&new.id, now], read)?;
     found.ok_or(Error::NotFound { what: "invitation" })
+}
+
+/// The address of an invitation: one that a new account may have, or one that an account has already.
+fn deliverable(snapshot: &mut Snapshot<'_>, typed: &str) -> Result<String> {
+    let refused = match names::email(typed) {
+        Ok(email) => return Ok(email),
+        Err(refused) => refused,
+    };
+    let platform = organizations::find(snapshot, organizations::PLATFORM)?.id;
+    let email = names::known_email(typed)?;
+    if users::find(snapshot, &platform, &email)?.is_some() { Ok(email) } else { Err(refused) }
 }
 
 /// Refuses an invitation that nobody could accept. The reply reveals only what the inviter can list: who has the role.
@@ -255,6 +268,21 @@ pub fn peek(snapshot: &mut Snapshot<'_>, token: &str, now: Time) -> Result<Optio
     let is_there = may_invite && users::get(snapshot, inviter)?.suspended_at.is_none();
     let is_valid = is_there && organization.status == Status::Active;
     Ok(is_valid.then_some(Valid { invitation, organization, proves_address }))
+}
+
+/// The address and the user of an invitation that was accepted after `moment`, for a browser that sends its form twice.
+pub fn accepted_after(
+    snapshot: &mut Snapshot<'_>,
+    token: &str,
+    moment: Time,
+) -> Result<Option<(String, UserId)>> {
+    let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
+    let Ok(id) = InvitationId::parse(id) else { return Ok(None) };
+    let found: Option<(Vec<u8>, String, Option<UserId>)> =
+        snapshot
+            .one(&ACCEPTED_AFTER, args![&id, moment], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let found = found.filter(|(hash, ..)| secrets::matches(secret.as_bytes(), hash));
+    Ok(found.and_then(|(_, email, user)| Some((email, user?))))
 }
 
 /// Accepts an invitation for the user who is signed in. Of several concurrent requests one succeeds; the others get

@@ -1,7 +1,9 @@
-//! Names from user input: slugs, e-mail addresses and display names. Each is validated once, when it enters the domain.
+//! Names from user input: slugs, e-mail addresses and display names. Each is validated once, when it enters the domain. What
+//! a text may contain at all is in the crate `text`.
 
 use crate::{Error, Result};
 use std::collections::HashSet;
+use text::{NameProblem, mail};
 
 /// Slugs that would collide with paths and audiences of the server.
 const RESERVED: &[&str] = &[
@@ -10,8 +12,10 @@ const RESERVED: &[&str] = &[
 ];
 
 /// The longest slug and the longest display name, in characters.
-const SLUG_LENGTH_MAX: usize = 50;
-const DISPLAY_LENGTH_MAX: usize = 100;
+pub const SLUG_LENGTH_MAX: usize = 50;
+pub const DISPLAY_LENGTH_MAX: usize = 100;
+/// The longest remark, in characters.
+const REMARK_LENGTH_MAX: usize = 200;
 
 /// Validates a slug: 2 to 50 characters of `a-z`, `0-9` and `-`, starting with a letter, not ending with `-`.
 pub fn slug(field: &'static str, text: &str) -> Result<String> {
@@ -36,56 +40,58 @@ pub fn organization_slug(text: &str) -> Result<String> {
     Ok(checked)
 }
 
-/// Normalises an e-mail address: trims it and converts it to lower case. Plus aliases stay distinct addresses.
+/// Validates the e-mail address of a new account, and normalises it: lower case, an internationalized domain as A-labels.
+/// Plus aliases stay distinct addresses.
 pub fn email(text: &str) -> Result<String> {
-    let address = text.trim().to_lowercase();
-    let (local, domain) = address.rsplit_once('@').unwrap_or_default();
-    let good = (1..=64).contains(&local.len())
-        && (3..=190).contains(&domain.len())
-        && domain.contains('.')
-        && !domain.starts_with('.')
-        && !domain.ends_with('.')
-        && !domain.contains("..")
-        && domain.bytes().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'.' | b'-'))
-        && local.chars().all(|letter| !letter.is_control() && !letter.is_whitespace() && letter != '@')
-        && local.is_ascii();
-    if good {
-        Ok(address)
-    } else {
-        Err(Error::invalid("email", "this is not an e-mail address; use one like ada@example.com"))
+    mail::stored(text).map_err(|problem| match problem {
+        mail::Problem::TooLong => {
+            let (local, domain) = (mail::LOCAL_LENGTH_MAX, mail::DOMAIN_LENGTH_MAX);
+            let rule = format!("use at most {local} characters before the @ and {domain} behind it");
+            Error::wrong("too_long", "email", format!("this e-mail address is too long; {rule}"))
+        }
+        mail::Problem::Undeliverable => not_an_address(),
+    })
+}
+
+/// Normalises an e-mail address by which an account is looked up. Accounts from before [`email`] had its present rules keep
+/// their addresses.
+pub fn known_email(text: &str) -> Result<String> {
+    mail::looked_up(text).ok_or_else(not_an_address)
+}
+
+fn not_an_address() -> Error {
+    Error::invalid("email", "this is not an e-mail address; use one like ada@example.com")
+}
+
+/// The name of an account that was given none: its address, or what is before the `@` if that is too long for a name.
+pub(crate) fn of_address(email: &str) -> String {
+    let shown = mail::shown(email);
+    match text::name(&shown, DISPLAY_LENGTH_MAX) {
+        Ok(name) => name.to_owned(),
+        Err(_) => email.split('@').next().unwrap_or_default().to_owned(),
     }
 }
 
 /// Validates a display name: 1 to 100 characters, no control characters, none that is invisible or changes the order of
 /// the text around it. Leading and trailing spaces are trimmed.
 pub fn display(field: &'static str, text: &str) -> Result<String> {
-    let name = text.trim();
-    let length = name.chars().count();
-    if length == 0 || length > DISPLAY_LENGTH_MAX || name.chars().any(char::is_control) {
-        let code = if length > DISPLAY_LENGTH_MAX { "too_long" } else { "invalid" };
-        return Err(Error::wrong(code, field, "use 1 to 100 characters on one line"));
-    }
-    refuse_deceptive(field, name)?;
-    Ok(name.to_owned())
+    text::name(text, DISPLAY_LENGTH_MAX).map(str::to_owned).map_err(|problem| {
+        let code = if problem == NameProblem::TooLong { "too_long" } else { "invalid" };
+        match problem {
+            NameProblem::Hidden => Error::wrong(code, field, problem.to_string()),
+            NameProblem::Line | NameProblem::TooLong => {
+                Error::wrong(code, field, format!("use 1 to {DISPLAY_LENGTH_MAX} characters on one line"))
+            }
+        }
+    })
 }
 
 /// Refuses a text with a character that is invisible or changes the order of the text around it.
 pub(crate) fn refuse_deceptive(field: &'static str, text: &str) -> Result<()> {
-    if text.chars().any(is_deceptive) {
-        let problem =
-            "the text has an invisible character or one that changes the direction of the text; remove it";
-        return Err(Error::invalid(field, problem));
+    match text::hidden(text).next() {
+        Some(_) => Err(Error::invalid(field, NameProblem::Hidden.to_string())),
+        None => Ok(()),
     }
-    Ok(())
-}
-
-/// Whether a character is not visible, or reorders visible ones (bidirectional controls). Two names that look the same
-/// could differ by such characters, and one of them could change the text after it.
-pub fn is_deceptive(letter: char) -> bool {
-    matches!(letter,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{3164}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Refuses a list that has the same text twice.
@@ -132,7 +138,14 @@ pub(crate) fn suggest_existing<T>(
 /// Makes a text from a request safe to display: removes control, invisible and bidirectional characters and keeps the
 /// first 200 characters.
 pub fn remark(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control() && !is_deceptive(*letter)).take(200).collect()
+    remark_up_to(text, REMARK_LENGTH_MAX)
+}
+
+/// The same with another length, in characters.
+pub fn remark_up_to(text: &str, length_max: usize) -> String {
+    let start: String = text.chars().filter(|letter| !letter.is_control()).take(length_max).collect();
+    let hidden: HashSet<usize> = text::hidden(&start).map(|(at, _)| at).collect();
+    start.char_indices().filter(|(at, _)| !hidden.contains(at)).map(|(_, letter)| letter).collect()
 }
 
 #[cfg(test)]
@@ -160,8 +173,17 @@ mod tests {
 
     #[test]
     fn display_names_have_no_invisible_and_no_reordering_characters() {
-        for good in ["Ada", "  Zoë O\u{2019}Neill ", "株式会社", "שלום", "Ада", "a\u{301}", "🙂"]
-        {
+        for good in [
+            "Ada",
+            "  Zoë O\u{2019}Neill ",
+            "株式会社",
+            "שלום",
+            "Ада",
+            "a\u{301}",
+            "🙂",
+            "علی\u{200c}رضا",
+            "👩\u{200d}💻 Ada",
+        ] {
             assert_eq!(display("name", good).expect("valid"), good.trim());
         }
         let deceptive = "\u{ad}\u{61c}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{e0041}";
@@ -170,6 +192,14 @@ mod tests {
             assert!(refused.is_err(), "{letter:?}");
         }
         assert_eq!(remark("acme\u{202e}/1.0\u{7}\u{200b}"), "acme/1.0");
+    }
+
+    #[test]
+    fn an_account_without_a_name_gets_its_address_as_one() {
+        assert_eq!(of_address("ada@acme.test"), "ada@acme.test");
+        assert_eq!(of_address("user@xn--bcher-kva.example"), "user@bücher.example");
+        let long = format!("ada@{}test", "label.".repeat(20));
+        assert_eq!(of_address(&long), "ada");
     }
 
     #[test]
@@ -183,9 +213,13 @@ mod tests {
             "ada@example",
             "a da@example.com",
             "ada@ex..com",
-            "ada@exämple.com",
+            "mailto:ada@example.com",
         ] {
             assert!(email(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(email("ada@exämple.com").expect("valid"), "ada@xn--exmple-cua.com");
+        let long = email(&format!("{}@example.com", "a".repeat(65))).expect_err("too long");
+        assert!(matches!(long, Error::Invalid { code: "too_long", field: "email", .. }), "{long:?}");
+        assert_eq!(known_email(".ADA@example.com").expect("known"), ".ada@example.com");
     }
 }

@@ -12,6 +12,7 @@ use crate::ids::DeviceId;
 use crate::secrets::{Random, SecretKey};
 use crate::{Result, Time};
 use std::sync::atomic::{AtomicU32, Ordering};
+use unicode_normalization::UnicodeNormalization as _;
 
 /// Consonants only, so that codes contain no words and no look-alikes. 20^8 codes are 34.5 bits.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
@@ -112,7 +113,7 @@ pub fn show(code: &str) -> String {
     [left, "-", right].concat()
 }
 
-/// Parses a typed code. Case, dashes, spaces and dots are ignored. A digit counts as the letter that it looks like.
+/// Parses a typed code. Case, width, dashes, spaces and dots are ignored. A digit counts as the letter that it looks like.
 /// Returns `None` if the text is not a code.
 pub fn read(typed: &str) -> Option<String> {
     let alike = |letter: char| match letter {
@@ -122,7 +123,9 @@ pub fn read(typed: &str) -> Option<String> {
         '8' => 'B',
         _ => letter.to_ascii_uppercase(),
     };
-    let code: String = typed.chars().filter(|letter| letter.is_alphanumeric()).map(alike).collect();
+    // A keyboard for Japanese types letters of full width; NFKC makes them plain.
+    let letters = typed.nfkc().filter(|letter| letter.is_alphanumeric());
+    let code: String = letters.map(alike).take(LENGTH as usize + 1).collect();
     place(&code).map(|_| code)
 }
 
@@ -155,10 +158,22 @@ mod tests {
             "b.c.d.f.g.h.j.k",
             "BCDF\u{2212}GHJK\t",
             "8CDF-6HJK",
+            "ＢＣＤＦ－ＧＨＪＫ",
+            "ｂｃｄｆｇｈｊｋ",
+            "８ＣＤＦ　６ＨＪＫ",
         ] {
             assert_eq!(read(typed).as_deref(), Some("BCDFGHJK"), "{typed}");
         }
-        for wrong in ["", "BCDF-GHJ", "BCDF-GHJA", "BCDF-GHJK-L", "BCDF-GHJ1", "ЬCDF-GHJK"] {
+        for wrong in [
+            "",
+            "BCDF-GHJ",
+            "BCDF-GHJA",
+            "BCDF-GHJK-L",
+            "BCDF-GHJ1",
+            "ЬCDF-GHJK",
+            "ＢＣＤＦＧＨＪＫＬ",
+            "ＡＣＤＦＧＨＪＫ",
+        ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

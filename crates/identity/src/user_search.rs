@@ -1,6 +1,6 @@
 //! Search of users by the beginning of their e-mail address, of their name, or of a later word of their name.
 //!
-//! A user has a few terms in `user_terms`: the address, and the name from each of its words on ("ada lovelace",
+//! A user has a few terms in `user_terms`: the address (of an internationalized domain both forms), and the name from each of its words on ("ada lovelace",
 //! "lovelace"), in lower case. A search reads the terms that begin with its text, in order, so a page costs the same in a
 //! short and in a long table, and the order of the answer is that of the terms.
 
@@ -9,6 +9,7 @@ use crate::users::{self, User};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use store::{Snapshot, Tx, args, insert, sql, statements};
+use text::mail;
 
 /// The most words of a name at which a term begins.
 const WORDS_MAX: usize = 6;
@@ -64,7 +65,7 @@ pub fn terms(email: &str, name: &str) -> BTreeSet<String> {
     let starts = name.match_indices(' ').map(|(space, _)| space + 1);
     let starts = std::iter::once(0).chain(starts).take(WORDS_MAX);
     let of_name = starts.map(|start| name[start..].chars().take(TERM_LENGTH_MAX).collect());
-    of_name.chain([email.to_owned()]).filter(|term: &String| !term.is_empty()).collect()
+    of_name.chain([email.to_owned(), mail::shown(email)]).filter(|term: &String| !term.is_empty()).collect()
 }
 
 /// Stores the terms of a new user.
@@ -125,6 +126,8 @@ mod tests {
         assert_eq!(found, ["ada king lovelace", "ada@acme.test", "king lovelace", "lovelace"]);
         assert_eq!(terms("ada@acme.test", "").len(), 1);
         assert_eq!(terms("ada@acme.test", "Ada@acme.test").len(), 1, "the name of a user without a name");
+        let both = terms("a@xn--bcher-kva.example", "Ada");
+        assert!(both.contains("a@bücher.example") && both.contains("a@xn--bcher-kva.example"), "{both:?}");
         assert_eq!(terms("a@b.test", "a b c d e f g h").len(), WORDS_MAX + 1);
         let long = terms("a@b.test", &"\u{130}".repeat(200));
         assert!(long.iter().all(|term| term.chars().count() <= TERM_LENGTH_MAX));

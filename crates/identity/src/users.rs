@@ -60,7 +60,7 @@ pub struct NewUser {
     pub customer: CustomerId,
     /// The e-mail address.
     pub email: String,
-    /// The profile. An empty name defaults to the e-mail address.
+    /// The profile. An empty name defaults to the e-mail address, or to its first part.
     pub profile: Profile,
     /// Whether the address counts as verified.
     pub email_verified: bool,
@@ -133,7 +133,7 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, act
     let email = names::email(&new.email)?;
     let mut profile = new.profile.clone();
     if profile.name.trim().is_empty() {
-        profile.name.clone_from(&email);
+        profile.name = names::of_address(&email);
     }
     let profile = profile.checked()?;
     let email_verified_at = new.email_verified.then_some(actor.now);
@@ -272,7 +272,7 @@ pub fn list(
         filter.by_index("users u", index);
     }
     filter.and("u.organization_id =", organization);
-    filter.and_if("u.email =", email.map(names::email).transpose()?);
+    filter.and_if("u.email =", email.map(names::known_email).transpose()?);
     filter.and_if(after, cursor);
     let (sql, args) = filter.finish(&format!("AND d.user_id IS NULL ORDER BY {by} LIMIT {limit}"));
     Ok(snapshot.all(&sql, &args, read)?)

@@ -57,10 +57,12 @@ pub fn print_json(value: &Value) -> Result<()> {
 /// JSON with the same value, where characters that are invisible or reorder text are escapes. They can only be in strings.
 fn inert(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
-    for letter in json.chars() {
+    let mut hidden = text::hidden(json).map(|(at, _)| at).peekable();
+    for (at, letter) in json.char_indices() {
+        let is_hidden = hidden.next_if_eq(&at).is_some();
         match letter {
             '\u{7f}'..='\u{9f}' => escape(letter, &mut text),
-            _ if server::is_deceptive(letter) => escape(letter, &mut text),
+            _ if is_hidden => escape(letter, &mut text),
             _ => text.push(letter),
         }
     }
@@ -76,8 +78,12 @@ fn escape(letter: char, text: &mut String) {
 
 /// The text without characters that a terminal would obey, that are invisible, or that reorder the text around them.
 pub fn sanitize(text: &str) -> String {
-    let is_bad = |letter: char| letter.is_control() || server::is_deceptive(letter);
-    text.chars().map(|letter| if is_bad(letter) { '\u{FFFD}' } else { letter }).collect()
+    let mut hidden = text::hidden(text).map(|(at, _)| at).peekable();
+    let visible = |(at, letter): (usize, char)| {
+        let is_bad = hidden.next_if_eq(&at).is_some() || letter.is_control();
+        if is_bad { '\u{FFFD}' } else { letter }
+    };
+    text.char_indices().map(visible).collect()
 }
 
 #[cfg(test)]
@@ -90,6 +96,7 @@ mod tests {
         let text = inert(&json.to_string());
         assert_eq!(text, "\"a\\u202eb\\udb40\\udc41c\\u009bü\\n\\u001b\"");
         assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(json));
+        assert_eq!(sanitize("علی\u{200c}رضا"), "علی\u{200c}رضا", "a name as its bearer writes it");
         assert_eq!(sanitize("a\u{1b}[2Jb\u{202e}c\u{200b}ü"), "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}ü");
     }
 }

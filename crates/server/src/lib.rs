@@ -44,7 +44,6 @@ pub use dev::demo;
 #[cfg(feature = "bench-tools")]
 pub use dev::{bare_server, fixtures, signed_tokens};
 pub use identity::Error;
-pub use identity::names::is_deceptive;
 pub use identity::secrets::{SecretKey, secret as random_secret};
 pub use jobs::{backups, database_move, first_start, owner_recovery};
 pub use operation::look;

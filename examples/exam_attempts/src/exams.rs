@@ -40,10 +40,10 @@ pub fn find(snapshot: &mut Snapshot<'_>, id: i64) -> Result<Exam, Problem> {
     snapshot.one(&FIND, args![id], read)?.ok_or_else(|| Problem::not_found("Exam"))
 }
 
-/// Checks a text that people see.
+/// Checks a text that people see, by the rule for all names: on one line, and nothing in it is invisible.
 pub fn check_name(field: &str, text: &str) -> Result<(), Problem> {
-    let is_good = !text.trim().is_empty() && text.chars().count() <= 200 && !text.contains(char::is_control);
-    Problem::check(is_good, field, "have 1 to 200 characters")
+    let rule = "have 1 to 200 visible characters on one line";
+    Problem::check(text::name(text, 200).is_ok(), field, rule)
 }
 
 /// Reserves `count` ids of a table and returns the first. The update locks the row until the commit, so no two commands

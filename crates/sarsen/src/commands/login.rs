@@ -56,7 +56,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     }
     output::print(&format!(
         "Signed in to {server} as {}; you {}.\n",
-        output::sanitize(&email),
+        output::sanitize(&text::mail::shown(&email)),
         output::sanitize(&powers)
     ))
 }

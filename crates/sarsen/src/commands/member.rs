@@ -69,7 +69,7 @@ pub(super) struct Member {
 impl Record for Member {
     fn fields(&self) -> Vec<Field> {
         vec![
-            column("email", &self.email),
+            column("email", Cell::address(&self.email)),
             column("role", &self.role),
             column("name", &self.name),
             column("user", Cell::id(&self.user)),
@@ -89,7 +89,7 @@ pub(super) struct Open {
 impl Record for Open {
     fn fields(&self) -> Vec<Field> {
         vec![
-            column("email", &self.email),
+            column("email", Cell::address(&self.email)),
             column("role", &self.role),
             column("expires", &self.expires_at),
             column("invitation", Cell::id(&self.id)),
@@ -113,7 +113,7 @@ pub(super) const LOST_INVITATION: &str = "invite the address again";
 impl Record for Invited {
     fn fields(&self) -> Vec<Field> {
         vec![
-            column("email", &self.email),
+            column("email", Cell::address(&self.email)),
             column("role", &self.role),
             column("link", Cell::optional(self.url.as_ref())),
             detail("expires", &self.expires_at),
@@ -166,7 +166,7 @@ fn invitation_id(api: &mut Api, invitation: &str) -> Result<String> {
         return Ok(invitation.to_owned());
     }
     let all = api.list::<Open>(&api.path(&["invitations"]), &[])?.read()?;
-    let found = all.into_iter().find(|open| open.email.eq_ignore_ascii_case(invitation));
+    let found = all.into_iter().find(|open| text::mail::is_same(&open.email, invitation));
     let missing = || Error::failed(format!("there is no open invitation of {invitation}"));
     found.map(|open| open.id).ok_or_else(missing)
 }
@@ -177,7 +177,7 @@ fn id(api: &mut Api, user: &str) -> Result<String> {
         return Ok(user.to_owned());
     }
     let all = api.list::<Member>(&api.path(&["administrators"]), &[])?.read()?;
-    let found = all.into_iter().find(|member| member.email.eq_ignore_ascii_case(user));
+    let found = all.into_iter().find(|member| text::mail::is_same(&member.email, user));
     let missing = || Error::failed(format!("{user} does not administer {}", api.org_slug()));
     found.map(|member| member.user).ok_or_else(missing)
 }

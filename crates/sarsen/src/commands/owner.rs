@@ -7,7 +7,7 @@ use super::{serve, server_owners};
 use crate::config::{Config, Flags};
 use crate::control::{self, Answer, Request};
 use crate::error::{Error, Result};
-use crate::output::{self, Field, Record, Time, column};
+use crate::output::{self, Cell, Field, Record, Time, column};
 use crate::program::Context;
 use crate::server_process;
 use serde::Deserialize;
@@ -64,7 +64,11 @@ struct Link {
 
 impl Record for Link {
     fn fields(&self) -> Vec<Field> {
-        vec![column("owner", &self.email), column("link", &self.url), column("expires", &self.expires_at)]
+        vec![
+            column("owner", Cell::address(&self.email)),
+            column("link", &self.url),
+            column("expires", &self.expires_at),
+        ]
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Owner {
 impl Record for Owner {
     fn fields(&self) -> Vec<Field> {
         vec![
-            column("email", &self.email),
+            column("email", Cell::address(&self.email)),
             column("name", &self.name),
             column("since", &self.created_at),
             column("user", Cell::id(&self.user)),
@@ -81,7 +81,7 @@ fn id(api: &mut Api, user: &str) -> Result<String> {
         return Ok(user.to_owned());
     }
     let all = api.list::<Owner>(OWNERS, &[])?.read()?;
-    let found = all.into_iter().find(|owner| owner.email.eq_ignore_ascii_case(user));
+    let found = all.into_iter().find(|owner| text::mail::is_same(&owner.email, user));
     let missing = || Error::failed(format!("{user} does not own the server"));
     found.map(|owner| owner.user).ok_or_else(missing)
 }

@@ -130,7 +130,7 @@ pub(super) struct User {
 impl Record for User {
     fn fields(&self) -> Vec<Field> {
         let mut fields = vec![
-            column("email", &self.email),
+            column("email", Cell::address(&self.email)),
             detail("verified", self.email_verified),
             column("name", &self.name),
             column("suspended", Cell::nullable(self.suspended_at.0.as_ref())),

@@ -3,7 +3,7 @@
 use crate::api_client::{self, ApiClient, Body};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::{self, Field, Record, column};
+use crate::output::{self, Cell, Field, Record, column};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use ureq::http::Method;
@@ -38,7 +38,7 @@ struct Whoami {
 impl Record for Whoami {
     fn fields(&self) -> Vec<Field> {
         vec![
-            column("email", &self.email),
+            column("email", Cell::address(&self.email)),
             column("user", &self.user),
             column("server", &self.server),
             column("server owner", self.owns_server),

@@ -33,15 +33,20 @@ impl Cell {
         value.map_or(Cell::Text(String::new()), Into::into)
     }
 
+    /// An e-mail address: an internationalized domain in its own letters, where that is safe.
+    pub fn address(email: &str) -> Cell {
+        Cell::Text(sanitize(&text::mail::shown(email)))
+    }
+
     /// An id.
     pub fn id(id: &str) -> Cell {
         Cell::Id(sanitize(id))
     }
 
-    /// A thing with its id, and its name where it is known.
+    /// A thing with its id, and its name where it is known. The name may be an e-mail address.
     pub fn named(name: Option<&str>, id: &str) -> Cell {
         match name.filter(|name| !name.is_empty()) {
-            Some(name) => Cell::Named(sanitize(name), sanitize(id)),
+            Some(name) => Cell::Named(sanitize(&text::mail::shown(name)), sanitize(id)),
             None => Cell::id(id),
         }
     }

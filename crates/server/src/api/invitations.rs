@@ -77,7 +77,8 @@ pub(crate) struct CreateBody {
 
 impl Validate for CreateBody {
     fn validate(&self, errors: &mut FieldErrors) {
-        errors.check(names::email(&self.email));
+        // Whether a new account may have it is for the command: an older account may be invited.
+        errors.check(names::known_email(&self.email));
         errors.check(Role::parse(&self.role));
     }
 }

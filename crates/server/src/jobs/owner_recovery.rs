@@ -19,7 +19,7 @@ pub struct Recovery {
 
 /// Makes a link for the platform owner with this e-mail address. `asked_by` goes to the audit trail.
 pub async fn link(app: &App, email: &str, asked_by: &str) -> Result<Recovery> {
-    let email = names::email(email)?;
+    let email = names::known_email(email)?;
     let wanted = email.clone();
     let owner = app.store.point(move |snapshot| {
         let platform = organizations::find(snapshot, PLATFORM)?;

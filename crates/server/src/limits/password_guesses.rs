@@ -116,7 +116,8 @@ impl PasswordGuesses {
         PasswordGuesses { secret, places, refused: AtomicU64::new(0) }
     }
 
-    /// Begins an attempt in a browser that is not known for the account; otherwise returns the time to wait.
+    /// Begins an attempt in a browser that is not known for the account; otherwise returns the time to wait. `email` is
+    /// normalised: all spellings of an address count together.
     pub(crate) fn begin(
         &self,
         organization: &OrganizationId,

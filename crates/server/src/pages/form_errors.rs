@@ -12,12 +12,14 @@ pub(crate) fn check_new_account(
     password: &str,
     organization: &Organization,
 ) -> Result<(), FormError> {
-    // Without a name, the account has its e-mail address as one. A browser's form requires a name, and takes blanks.
+    // Without a name, the account gets one from its e-mail address. A browser's form requires a name, and takes blanks.
     if !name.is_empty() && name.trim().is_empty() {
         return Err(FormError { text: "Enter your name.".to_owned(), field: Some("name") });
     }
-    let shown_name = if name.is_empty() { email } else { name };
-    let checked = names::email(email).and_then(|_| names::display("name", shown_name));
+    let checked = names::email(email).and_then(|_| match name {
+        "" => Ok(String::new()),
+        name => names::display("name", name),
+    });
     let own_names = [email, name, &organization.name, &organization.slug];
     checked.and_then(|_| passwords::check(password, &own_names)).map_err(|error| of(&error))
 }

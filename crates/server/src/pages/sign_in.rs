@@ -268,7 +268,9 @@ pub(crate) async fn check_password(
     browser: &Browser,
 ) -> Result<Checked, Error> {
     let now = app.now();
-    let (typed, email) = (email, names::email(email).unwrap_or_default());
+    // All spellings of an address count together. What is no address finds nobody.
+    let known = names::known_email(email).ok();
+    let (typed, email) = (email.trim().to_lowercase(), known.clone().unwrap_or_default());
     // An attempt that is refused hashes nothing, so an unknown address must take as many reads as a known one.
     let (id, nobody) = (organization.id.clone(), UserId::new(now, app.random()));
     let found = app.store.point(move |snapshot| {
@@ -281,7 +283,12 @@ pub(crate) async fn check_password(
         Some(user) if browser.is_known(app, user) => {
             app.password_guesses.begin_known(&user.id, browser.id(), now)
         }
-        _ => app.password_guesses.begin(&organization.id, typed, browser.address, now),
+        _ => app.password_guesses.begin(
+            &organization.id,
+            known.as_ref().unwrap_or(&typed),
+            browser.address,
+            now,
+        ),
     };
     let attempt = match begun {
         Ok(attempt) => attempt,

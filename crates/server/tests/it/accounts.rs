@@ -249,10 +249,10 @@ async fn an_address_has_no_case_and_one_owner_in_each_organization() {
     assert_eq!(other.cookies.iter().count(), 1, "no session");
     assert_eq!(other.sign_in_with("acme", "new.user@acme.test", "another password").await.status, 422);
     assert_eq!(other.sign_in("acme", "ada@acme.test").await.status, 303, "ada's password is still hers");
-    // Letters that only look alike are refused, and so is what is no address.
+    // Letters that only look alike are refused, and so is what is no address. In a domain they are another address, which
+    // no page shows in its letters.
     for wrong in [
         "аda@acme.test",
-        "ada@аcme.test",
         "ada@acme",
         "ada",
         "ada@acme.test\r\nbcc: x@evil.example",
@@ -260,8 +260,7 @@ async fn an_address_has_no_case_and_one_owner_in_each_organization() {
         "a@b@acme.test",
     ] {
         let refused = sign_up(&mut server.browser(), "acme", wrong, PASSWORD).await;
-        assert!(matches!(refused.status, 303 | 422), "{wrong:?}");
-        assert!(refused.status == 422 || wrong.starts_with('<'), "{wrong:?}: {refused:?}");
+        assert_eq!(refused.status, 422, "{wrong:?}: {refused:?}");
     }
     // The same address elsewhere is another account.
     open_sign_up(&server, "platform").await;

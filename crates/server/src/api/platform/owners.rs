@@ -45,7 +45,7 @@ pub(crate) struct InviteBody {
 
 impl Validate for InviteBody {
     fn validate(&self, errors: &mut FieldErrors) {
-        errors.check(names::email(&self.email));
+        errors.check(names::known_email(&self.email));
     }
 }
 

@@ -98,7 +98,7 @@ enum Shown {
 impl ListQuery {
     fn shown(&self) -> Result<Shown> {
         let mut errors = FieldErrors::default();
-        errors.check_sent(self.email.as_deref(), names::email);
+        errors.check_sent(self.email.as_deref(), names::known_email);
         let text = self.q.as_deref().and_then(|q| errors.check(user_search::text(q)));
         let order = self.sort.as_deref().and_then(|sort| errors.check(Order::parse(sort)));
         for (field, value) in [("email", &self.email), ("sort", &self.sort)] {

@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::{parts::hidden_fields, wide_shell};
+use super::parts::{address, hidden_fields};
+use super::wide_shell;
 
 /// A session.
 pub struct SessionLine<'a> {
@@ -57,7 +58,7 @@ impl Account<'_> {
                 div.card {
                     dl.facts {
                         dt { "Name" } dd { bdi { (self.name) } }
-                        dt { "E-mail" } dd { bdi { (self.user_email) } }
+                        dt { "E-mail" } dd { (address(self.user_email)) }
                         dt { "Password" } dd { a href=(self.password_href) { "Change your password" } }
                     }
                 }

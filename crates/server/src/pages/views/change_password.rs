@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{
     FormError,
     field::{self, Field},
-    parts::{error_notice, hidden_fields, text_of, titled},
+    parts::{address, error_notice, hidden_fields, text_of, titled},
     shell,
 };
 
@@ -36,7 +36,7 @@ impl ChangePassword<'_> {
         let body = html! {
             div.card.stack {
                 h1 { "Change your password" }
-                p.lead { "for the account " strong { bdi { (self.user_email) } } }
+                p.lead { "for the account " strong { (address(self.user_email)) } }
                 (error_notice(text_of(self.error)))
                 @if self.old == OldPassword::None {
                     p {

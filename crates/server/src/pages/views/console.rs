@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{
     SARSEN,
-    parts::{hidden_fields, terminal},
+    parts::{address, hidden_fields, terminal},
     wide_shell,
 };
 
@@ -39,7 +39,7 @@ impl Console<'_> {
             div.stack {
                 h1 { "Console" }
                 p.lead {
-                    "Signed in as " strong { bdi { (self.user_email) } }
+                    "Signed in as " strong { (address(self.user_email)) }
                     @if self.platform_owner { ", an owner of this server" }
                     "."
                 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{
     FormError, SARSEN,
     field::Field,
-    parts::{error_notice, hidden_fields, text_of, titled},
+    parts::{address, error_notice, hidden_fields, text_of, titled},
     shell,
     sign_up::person_fields_for,
 };
@@ -48,7 +48,7 @@ impl Invitation<'_> {
                     }
                 }
                 p.lead {
-                    strong { bdi { (self.inviter) } } " invites " strong { bdi { (self.email) } }
+                    strong { bdi { (self.inviter) } } " invites " strong { (address(self.email)) }
                     @if self.org_name.is_some() { ", with the role " strong { (self.role) } }
                     ". " (may(self.role))
                 }
@@ -98,8 +98,8 @@ impl Invitation<'_> {
             },
             InvitationStep::OtherUser { user_email, switch_href } => html! {
                 p.notice.bad role="alert" {
-                    "You are signed in as " strong { bdi { (user_email) } }
-                    ". Only " strong { bdi { (self.email) } } " can accept this invitation."
+                    "You are signed in as " strong { (address(user_email)) }
+                    ". Only " strong { (address(self.email)) } " can accept this invitation."
                 }
                 p { a href=(switch_href) { "Use another account" } }
             },
@@ -107,7 +107,8 @@ impl Invitation<'_> {
     }
 
     fn person(&self, name: &str, error: Option<&FormError>, button: &str) -> Markup {
-        let email = Field { read_only: true, value: self.email, ..Field::EMAIL };
+        let email = text::mail::shown(self.email);
+        let email = Field { read_only: true, value: &email, ..Field::EMAIL };
         html! {
             (error_notice(text_of(error)))
             form.stack method="post" action=(self.action) {

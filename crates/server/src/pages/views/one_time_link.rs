@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::{parts::hidden_fields, shell};
+use super::parts::{address, hidden_fields};
+use super::shell;
 
 pub struct OneTimeLink<'a> {
     pub org_name: &'a str,
@@ -17,7 +18,7 @@ impl OneTimeLink<'_> {
         let body = html! {
             div.card.stack {
                 h1 { "Sign in with this link" }
-                p.lead { "You will be signed in as " strong { bdi { (self.user_email) } } "." }
+                p.lead { "You will be signed in as " strong { (address(self.user_email)) } "." }
                 form method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
                     button.full type="submit" { "Sign in" }

@@ -68,11 +68,16 @@ pub(super) fn scope_list(scopes: &[ScopeLine<'_>]) -> Markup {
     }
 }
 
+/// An e-mail address in a sentence: an internationalized domain in its own letters, where that is safe.
+pub(super) fn address(email: &str) -> Markup {
+    html! { bdi { (text::mail::shown(email)) } }
+}
+
 /// The account that the page is about, and a link for another user.
 pub(super) fn signed_in_as(user_email: &str, switch_href: &str) -> Markup {
     html! {
         p.who {
-            "Signed in as " b { bdi { (user_email) } } ". "
+            "Signed in as " b { (address(user_email)) } ". "
             span { "Not you? " a href=(switch_href) { "Sign out" } }
         }
     }

@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::{document, parts::terminal};
+use super::document;
+use super::parts::{address, terminal};
 use crate::pages::assets::PRODUCT_SCRIPT;
 
 /// The sample products' colours: a closed list, because the CSP allows no colour from data.
@@ -66,7 +67,7 @@ impl Product<'_> {
         html! {
             h1 { "Hello, " bdi { (user.name) } }
             p.lead {
-                (self.product_name) " knows you as " strong { bdi { (user.email) } }
+                (self.product_name) " knows you as " strong { (address(user.email)) }
                 ", and never saw your password."
             }
             section.card.stack {
@@ -86,7 +87,7 @@ impl Product<'_> {
                 h2 { "Change the plan" }
                 p {
                     "Run this in a terminal that " code { "sarsen login" } " has signed in as "
-                    strong { bdi { (self.admin_email) } } ". This page shows the new plan at once; without JavaScript, load it again."
+                    strong { (address(self.admin_email)) } ". This page shows the new plan at once; without JavaScript, load it again."
                 }
                 (terminal(self.plan_command))
             }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{
     FormError, field,
-    parts::{error_notice, hidden_fields, text_of, titled},
+    parts::{address, error_notice, hidden_fields, text_of, titled},
     shell,
 };
 
@@ -26,7 +26,7 @@ impl SetPassword<'_> {
         let body = html! {
             div.card.stack {
                 h1 { (title) }
-                p.lead { "for the account " strong { bdi { (self.user_email) } } }
+                p.lead { "for the account " strong { (address(self.user_email)) } }
                 (error_notice(text_of(self.error)))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{
     field::Field,
-    parts::{error_notice, hidden_fields, titled},
+    parts::{address, error_notice, hidden_fields, titled},
     shell,
 };
 
@@ -63,7 +63,7 @@ impl SignIn<'_> {
                 @if let Some(note) = self.note { p.notice role="status" { (note.markup()) } }
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    (Field { value: self.email, autofocus: !email_known, in_error, ..Field::EMAIL }.markup())
+                    (Field { value: &text::mail::shown(self.email), autofocus: !email_known, in_error, ..Field::EMAIL }.markup())
                     (Field { autofocus: email_known, in_error, ..Field::PASSWORD }.markup())
                     button.full type="submit" { "Sign in" }
                 }
@@ -114,10 +114,10 @@ impl Note<'_> {
             @match self {
                 Note::Flash(text) => (text),
                 Note::Again(email) => {
-                    "You are signed in as " b { bdi { (email) } } ". Please enter your password again to go on."
+                    "You are signed in as " b { (address(email)) } ". Please enter your password again to go on."
                 }
                 Note::Other(email) => {
-                    "You are signed in as " b { bdi { (email) } } ". Sign in here with another account, or with the \
+                    "You are signed in as " b { (address(email)) } ". Sign in here with another account, or with the \
                      same one again."
                 }
                 Note::NoOwner => {

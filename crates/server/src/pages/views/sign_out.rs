@@ -1,6 +1,6 @@
 //! The question before a sign-out: opening a link changes nothing.
 
-use super::parts::hidden_fields;
+use super::parts::{address, hidden_fields};
 use super::shell;
 use maud::{Markup, html};
 
@@ -32,7 +32,7 @@ impl SignOut<'_> {
                     "You are signed in as "
                     @for (index, email) in self.user_emails.iter().enumerate() {
                         @if index > 0 { (if index + 1 < self.user_emails.len() { ", " } else { " and " }) }
-                        strong { bdi { (email) } }
+                        strong { (address(email)) }
                     }
                     "."
                 }
