@@ -92,6 +92,11 @@ class Installation:
         status = Path(f"/proc/{self._program.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
 
+    def resident_mib(self):
+        """The memory that the server has now."""
+        status = Path(f"/proc/{self._program.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
     def forget_peak(self):
         Path(f"/proc/{self._program.pid}/clear_refs").write_text("5")
 

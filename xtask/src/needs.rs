@@ -78,6 +78,8 @@ pub static APACHE: Need = debian::package(&["apache2", "libapache2-mod-auth-open
 pub static NGINX: Need = debian::package(&["nginx"], 3, || places::is_file("/usr/sbin/nginx"));
 pub static CADDY: Need = debian::package(&["caddy"], 40, || places::is_file("/usr/bin/caddy"));
 pub static H2LOAD: Need = debian::package(&["nghttp2-client"], 5, || places::on_path("h2load"));
+pub static IPROUTE: Need =
+    debian::package(&["iproute2"], 3, || places::is_file("/usr/sbin/ip") || places::on_path("ip"));
 pub static PEBBLE: Need = Need {
     name: "Pebble, an ACME server",
     from: From::Own(go::install_pebble),
@@ -106,8 +108,19 @@ pub static RELYING_PARTIES: [&Need; 10] =
     [&APACHE, &CHROMIUM, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
 
 /// What the step `edge` of a soak runs with; in this order, as in `OUTSIDE`.
-pub static EDGE: [&Need; 10] =
-    [&NGINX, &CADDY, &H2LOAD, &CURL, &CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES, &PEBBLE];
+pub static EDGE: [&Need; 11] = [
+    &NGINX,
+    &CADDY,
+    &H2LOAD,
+    &IPROUTE,
+    &CURL,
+    &CHROMIUM,
+    &PYTHON,
+    &PYTHON_PACKAGES,
+    &NODE,
+    &NODE_PACKAGES,
+    &PEBBLE,
+];
 /// What the step `long` of a soak runs with, beside the databases.
 pub static LONG: [&Need; 2] = [&NGINX, &PROMTOOL];
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use store::{CACHE_MEMORY, Options, Store, Time};
 use tokio::sync::watch;
 use web::host::Hosts;
+use web::memory_limit;
 use web::{AddressHeader, Bound, Cidr, RequestLog, RequestLogFormat, Signals};
 
 /// Where and how an app is served.
@@ -177,7 +178,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     options.replicas = settings.replicas;
     options.watched = app.watched;
     options.check = settings.check;
-    options.cache_memory = settings.cache_memory;
+    options.cache_memory = memory_limit::for_caches(settings.cache_memory, memory_limit::bytes());
     let store = Store::open(options)?;
     let app = app.query::<canary::WrittenAt>().every("live.clean_answers", CLEANING, idempotent::clean);
     let (stop, stopped) = watch::channel(false);

@@ -1,10 +1,12 @@
 //! What the commands that serve have in common: the runtime, the addresses, the database, the end of the process.
 
+use crate::allocator;
 use crate::config::{Database, LogFormat};
 use crate::error::{Error, Result};
 use crate::logs;
 use rustix::fs::{Access, Mode};
 use server::look::look;
+use server::memory_limit;
 use server::{
     App, Bound, Limits, Running, SecretKey, Settings, Signals, Store, StoreError, StoreOptions, SystemClock,
     SystemRandom,
@@ -51,13 +53,29 @@ pub fn open_store(database: &Database, options: StoreOptions) -> Result<Store> {
 
 /// The same for a server with this key. A database that it cannot serve stays at its schema, so that the program that made
 /// it can serve it again.
-pub fn open_store_of(database: &Database, options: StoreOptions, key: &SecretKey) -> Result<Store> {
+pub fn open_store_of(database: &Database, mut options: StoreOptions, key: &SecretKey) -> Result<Store> {
+    fit_caches(&mut options);
     let waits = || tracing::warn!(%database, "waiting for the database");
     // A file that is new, or in use, or whose server was killed, shows nothing: what is wrong with it, opening it says.
     let looked = when_slow(waits, || look(&options, Some(key.clone())));
     match looked.ok().flatten().and_then(|found| found.problem) {
         Some(problem) => Err(Error::domain(UNUSABLE)(problem)),
         None => open_store(database, options),
+    }
+}
+
+/// Caches take no more than the control group of this process has room for.
+fn fit_caches(options: &mut StoreOptions) {
+    const MIB: u64 = 1 << 20;
+    let (wanted, limit) = (options.cache_memory, memory_limit::bytes());
+    options.cache_memory = memory_limit::for_caches(wanted, limit);
+    if let Some(limit) = limit.filter(|_| options.cache_memory < wanted) {
+        tracing::warn!(
+            limit_mib = limit / MIB,
+            cache_memory_mib = options.cache_memory as u64 / MIB,
+            wanted_mib = wanted as u64 / MIB,
+            "the control group limits memory: caches take half of it"
+        );
     }
 }
 
@@ -137,6 +155,7 @@ pub fn bind(addresses: &[SocketAddr]) -> Result<Bound> {
 
 /// Starts to serve.
 pub async fn start(app: App, bound: Bound, limits: Limits) -> std::result::Result<Running, ListenError> {
+    allocator::keep_returning_freed_memory();
     let addresses = bound.addresses().to_vec();
     server::serve_on(app, bound, limits).await.map_err(|error| ListenError::new(&addresses, &error))
 }

@@ -35,6 +35,7 @@ mod webhooks;
 pub use self::web::json::rfc3339;
 pub use self::web::serving::{serve, serve_on};
 pub use ::web::host::{is_loopback, is_name};
+pub use ::web::memory_limit;
 pub use ::web::{
     AddressHeader, Bound, Cidr, Limits, Pace, RequestLogFormat, Running, Signals, Tls, TlsError,
 };

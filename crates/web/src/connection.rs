@@ -9,6 +9,7 @@ use super::places::{Place, Pulse, Room};
 use super::preface::Detecting;
 use super::request_body::RequestBody;
 use super::service::{ConnectionCounts, Service};
+use super::small_parts::SmallParts;
 use super::tls::{Protocol, Tls};
 use super::watched_stream::WatchedStream;
 use http::header::CONNECTION;
@@ -173,7 +174,7 @@ impl<S: Service> Server<S> {
                 if !is_complete || *stopped.borrow() {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                Ok::<_, Infallible>(answer)
+                Ok::<_, Infallible>(answer.map(SmallParts::new))
             }
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);

@@ -22,7 +22,8 @@
 //! - `connection.rs`: a connection, by HTTP/1.1 or HTTP/2; `preface.rs` tells which; `large_head.rs`: heads
 //!   that are too large. `http2/`: limits of its streams.
 //!   `tls.rs`: certificates; `handshakes.rs`: limits of handshakes. `certificate.rs`: when a certificate ends.
-//! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be. `watched_stream.rs`: clients that
+//! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be;
+//!   `memory_limit.rs`: how much memory. `small_parts.rs`: responses of HTTP/1.1 in parts. `watched_stream.rs`: clients that
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
 //!   behind a proxy, `forwarded_header.rs`: in the header `Forwarded`; `address_sources.rs`: how many requests have it, and headers that are ignored.
@@ -51,6 +52,7 @@ pub mod json_size;
 mod large_head;
 mod listener;
 pub mod log_interval;
+pub mod memory_limit;
 pub mod network;
 pub mod panics;
 pub mod percent;
@@ -61,6 +63,7 @@ pub mod request_id;
 pub mod request_log;
 mod service;
 mod signals;
+mod small_parts;
 mod tls;
 mod watched_stream;
 

@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// What a listener serves: one value for all connections.
 pub trait Service: Send + Sync + 'static {
     /// The body of a response. One without an exact size is a stream, which may have long pauses.
-    type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+    type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
 
     /// Answers a request. The connection reserves space for the future as long as it is open: box what waits.
     fn call(
