@@ -141,6 +141,28 @@ def test_responses_that_one_network_does_not_take(server):
     assert is_answered(server, ATTACKER), "there is room again"
 
 
+def test_bodies_that_do_not_end(server):
+    size = 250_000
+    begin = f"POST /webhooks/billing/none HTTP/1.1\r\nhost: localhost\r\ncontent-length: {size + 1}\r\n\r\n"
+    before = server.resident_mib()
+    server.forget_peak()
+    clients = []
+    for _ in range(SHARE):
+        try:
+            client = connect(server)
+            clients.append(client)
+            client.settimeout(0)
+            client.send(begin.encode() + bytes(size))
+        except OSError:
+            continue
+    settled(server)
+    assert is_answered(server, OTHER), "another address"
+    grown = server.peak_mib() - before
+    print(f"\n{len(clients)} bodies of {size} bytes: {grown:.1f} MiB more")
+    assert grown <= UNREAD_MAX_MIB, f"{grown} MiB more"
+    given_back(server, before, clients)
+
+
 @pytest.mark.parametrize(
     ("hello", "weight"),
     [

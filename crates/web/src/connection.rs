@@ -80,7 +80,7 @@ impl<S: Service> Server<S> {
         async move {
             let _open = open;
             let ended = match &self.limits.tls {
-                None => match self.http1(Detecting::new(stream), peer, &pulse, &mut ends).await {
+                None => match self.http1(Detecting::new(stream), peer, (&pulse, &room), &mut ends).await {
                     // In a box: most connections do not need its space.
                     Ok(Some(stream)) => Box::pin(self.http2(stream, peer, (pulse, room), ends)).await,
                     Ok(None) => Ok(()),
@@ -123,7 +123,7 @@ impl<S: Service> Server<S> {
         match accepted {
             Ok((stream, Protocol::Http2)) => self.http2(stream, peer, (pulse, room), ends).await,
             Ok((stream, Protocol::Http1)) => {
-                self.http1(Detecting::http1(stream), peer, &pulse, &mut ends).await.map(drop)
+                self.http1(Detecting::http1(stream), peer, (&pulse, &room), &mut ends).await.map(drop)
             }
             Ok((_, Protocol::Challenge)) => Ok(()),
             Err(error) => {
@@ -153,14 +153,14 @@ impl<S: Service> Server<S> {
         &self,
         stream: Detecting<I>,
         peer: Peer,
-        pulse: &Arc<Pulse>,
+        (pulse, room): (&Arc<Pulse>, &Room),
         ends: &mut Ends,
     ) -> Result<Option<Detecting<I>>, hyper::Error> {
         let stopped = ends.stopped.clone();
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
             pulse.begin_handling();
             let (head, body) = request.into_parts();
-            let (body, watch) = RequestBody::watched(body, &head.headers);
+            let (body, watch) = RequestBody::watched(body, room.clone(), &head.headers);
             let answer = self.service.call(peer, Request::from_parts(head, body));
             let (pulse, stopped) = (pulse.clone(), stopped.clone());
             async move {

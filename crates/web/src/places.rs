@@ -1,7 +1,7 @@
 //! The places for connections: their weight, their owners, and which connection is closed for a new one.
 //!
 //! - A connection weighs what it takes of memory: one of HTTP/1.1 weighs 1, one of HTTP/2 weighs 2 and 1 more for each
-//!   request whose response the client has not taken.
+//!   request whose response the client has not taken. The body of a request weighs 1 for each 32 KiB after the first ones.
 //! - One network has a share of its own, and a /48 of IPv6 twice that, however much is free. While more than half of the
 //!   places are taken, it has a tenth at most. A connection beyond that is reset, and so is a request of HTTP/2.
 //! - When all are taken, the connection that has made no progress for the longest time is closed for the next one: a

@@ -1,10 +1,15 @@
-//! The body of a request, with a way to see what its handler left unread.
+//! The body of a request: what it weighs, and what its handler left unread.
+//!
+//! A body that arrives counts for the share of its network, because its reader keeps it until it is complete: 1 for each 32
+//! KiB after the first ones. Where the share is used up, the rest waits at its client until there is room or the time for a
+//! body is over.
 //!
 //! A connection of HTTP/1.1 whose request was answered before its body was read cannot go on: the rest of the body would be
 //! read as the next request. What has arrived is read and thrown away; if that is not all, the response says
 //! `Connection: close` (RFC 9112 section 9.6), and the rest is read for a moment so that the client receives the response
 //! and no reset. A stream of HTTP/2 ends by itself.
 
+use super::places::{Room, Weight};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::EXPECT;
@@ -14,8 +19,9 @@ use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tokio::time::Sleep;
 
 /// Bytes that may arrive after the response and are thrown away.
 const DISCARDED_MAX: usize = 512 * 1024;
@@ -27,10 +33,45 @@ const ARRIVED_MAX: usize = 64 * 1024;
 /// at a time.
 const TURNS_MAX: usize = 3;
 
+/// Bytes that weigh as much as a connection.
+const WEIGHS_ONE: usize = 32 * 1024;
+/// How often a body that waits for room looks for it.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// The body of a request.
 pub struct RequestBody {
     incoming: Option<Incoming>,
     rest: Option<Arc<Mutex<Rest>>>,
+    held: Held,
+}
+
+/// What the reader of a body holds of it.
+struct Held {
+    room: Room,
+    bytes: usize,
+    weights: Vec<Weight>,
+    waits: Option<Pin<Box<Sleep>>>,
+}
+
+impl Held {
+    fn new(room: Room) -> Held {
+        Held { room, bytes: 0, weights: Vec::new(), waits: None }
+    }
+
+    /// Ready when what has arrived is within the share of its network.
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while self.weights.len() < self.bytes / WEIGHS_ONE {
+            match self.room.add() {
+                Ok(weight) => self.weights.push(weight),
+                Err(_) => {
+                    let again = || Box::pin(tokio::time::sleep(LOOK_AGAIN));
+                    ready!(self.waits.get_or_insert_with(again).as_mut().poll(context));
+                    self.waits = None;
+                }
+            }
+        }
+        Poll::Ready(())
+    }
 }
 
 /// What is left of a body.
@@ -44,19 +85,23 @@ enum Rest {
 }
 
 impl RequestBody {
-    /// The body of a request whose connection needs nothing of it.
-    pub(crate) fn new(incoming: Incoming) -> RequestBody {
-        RequestBody { incoming: Some(incoming), rest: None }
+    /// The body of a request whose connection does not need to know how it ends.
+    pub(crate) fn new(incoming: Incoming, room: Room) -> RequestBody {
+        RequestBody { incoming: Some(incoming), rest: None, held: Held::new(room) }
     }
 
     /// The body of a request of HTTP/1.1, and what its connection sees of it; none if there is no body.
-    pub(crate) fn watched(incoming: Incoming, headers: &HeaderMap) -> (RequestBody, Option<Watch>) {
+    pub(crate) fn watched(
+        incoming: Incoming,
+        room: Room,
+        headers: &HeaderMap,
+    ) -> (RequestBody, Option<Watch>) {
         if incoming.is_end_stream() {
-            return (RequestBody::new(incoming), None);
+            return (RequestBody::new(incoming, room), None);
         }
         let rest = Arc::new(Mutex::new(Rest::Held));
         let watch = Watch { rest: rest.clone(), is_awaited: headers.contains_key(EXPECT) };
-        (RequestBody { incoming: Some(incoming), rest: Some(rest) }, Some(watch))
+        (RequestBody { incoming: Some(incoming), rest: Some(rest), held: Held::new(room) }, Some(watch))
     }
 }
 
@@ -68,10 +113,13 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.incoming {
-            Some(incoming) => Pin::new(incoming).poll_frame(context),
-            None => Poll::Ready(None),
+        ready!(self.held.poll_room(context));
+        let RequestBody { incoming: Some(incoming), held, .. } = &mut *self else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(incoming).poll_frame(context));
+        if let Some(Ok(frame)) = &frame {
+            held.bytes += frame.data_ref().map_or(0, Bytes::len);
         }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

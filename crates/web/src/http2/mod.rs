@@ -81,6 +81,7 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send +
         room.log_refusal(peer.address);
         return Ok(());
     };
+    let of_bodies = room.clone();
     let streams = Streams::new(pulse, room, refused, limits.pace, cut.clone());
     let mut builder = http2::Builder::new(streams.clone());
     builder
@@ -98,7 +99,7 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send +
         let handling = handled.handle();
         let answer = match large_head::size(&request) > head_bytes {
             true => Err(service.refuse_head(&large_head::head_of(&request))),
-            false => Ok(service.call(peer, request.map(RequestBody::new))),
+            false => Ok(service.call(peer, request.map(|body| RequestBody::new(body, of_bodies.clone())))),
         };
         async move {
             let mut answer = match answer {

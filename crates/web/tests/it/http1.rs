@@ -164,3 +164,37 @@ async fn a_head_that_is_too_large_gets_an_answer_of_the_service() {
     assert_eq!(seen.calls.load(SeqCst), 3);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn the_body_of_a_request_weighs_while_it_arrives_and_waits_for_room() {
+    const SIZE: usize = 200_000;
+    let limit = |limits: &mut web::Limits| {
+        limits.unshared = Vec::new();
+        // A connection with a body of this size weighs 7.
+        limits.connections_per_network = 8;
+    };
+    let (running, address, seen) = start(limit).await;
+    let mut idle = Vec::new();
+    for _ in 0..5 {
+        let mut stream = connect(address).await;
+        send(&mut stream, "GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        answer(&mut stream).await;
+        idle.push(stream);
+    }
+    let mut large = connect(address).await;
+    let sends = async {
+        let head = format!("POST /read HTTP/1.1\r\nhost: test\r\ncontent-length: {SIZE}\r\n\r\n");
+        send(&mut large, &head).await;
+        send(&mut large, &"x".repeat(SIZE)).await;
+        answer(&mut large).await
+    };
+    let mut sends = std::pin::pin!(sends);
+    let early = tokio::time::timeout(Duration::from_millis(300), sends.as_mut()).await;
+    assert!(early.is_err(), "it waits for room: {early:?}");
+    let mut beyond = connect(address).await;
+    assert!(matches!(beyond.read(&mut [0]).await, Err(_) | Ok(0)), "no room for a connection either");
+    assert_eq!(seen.counts.refused(), 1);
+    drop(idle);
+    assert!(sends.await.starts_with("HTTP/1.1 200"));
+    running.stop().await;
+}

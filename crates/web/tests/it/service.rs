@@ -75,7 +75,7 @@ impl Service for Samples {
             let content = match &*path {
                 "/" => Content::Whole(Some(Bytes::from_static(b"ok"))),
                 "/read" => {
-                    let read = web::body::read(request.into_body(), Duration::from_secs(10), 1000).await;
+                    let read = web::body::read(request.into_body(), Duration::from_secs(10), 1 << 20).await;
                     Content::Whole(read.ok().map(|_| Bytes::from_static(b"ok")))
                 }
                 "/much" => Content::Whole(Some(vec![7; 4 * 1024 * 1024].into())),
