@@ -5,7 +5,7 @@ use crate::account::Payers;
 use crate::caller::Caller;
 use crate::frame::{Shared, Weight};
 use crate::members::Members;
-use crate::query::{Output, RunQuery};
+use crate::query::{Output, RunQuery, decided};
 use crate::stream::Stream;
 use metrics::Histogram;
 use parking_lot::Mutex;
@@ -44,10 +44,7 @@ impl Work {
     /// Runs it. An error is one that may pass; what the query itself decides, such as "not found", is a result.
     pub(crate) fn run(&self, snapshot: &mut Snapshot<'_>) -> Result<Found, Problem> {
         match self {
-            Work::Query(run, _) => match run(snapshot) {
-                Err(problem) if problem.is_passing() => Err(problem),
-                decided => Ok(Found::Output(decided)),
-            },
+            Work::Query(run, _) => decided(run, snapshot).map(Found::Output),
             Work::Standing(run) => run(snapshot).map(Found::Standing),
         }
     }

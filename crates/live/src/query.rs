@@ -76,6 +76,18 @@ pub(crate) struct BoundQuery {
 
 /// Runs a query and returns its answer as JSON.
 pub(crate) type RunQuery = Arc<dyn Fn(&mut Snapshot<'_>) -> Result<Output, Problem> + Send + Sync>;
+
+/// Runs a query. The error is one that may pass; what the query itself decides, such as "not found", is a result.
+pub(crate) fn decided(
+    run: &RunQuery,
+    snapshot: &mut Snapshot<'_>,
+) -> Result<Result<Output, Problem>, Problem> {
+    match run(snapshot) {
+        Err(problem) if problem.is_passing() => Err(problem),
+        decided => Ok(decided),
+    }
+}
+
 /// Runs a mutation and returns its answer as JSON.
 pub(crate) type RunMutation = Box<dyn Fn(&mut Tx<'_>, &Given) -> Result<String, Problem> + Send + Sync>;
 

@@ -10,6 +10,7 @@ use crate::key_index::{Owner, OwnerId};
 use crate::not_before::min_version;
 use crate::recheck::{Queries, Recheck};
 use crate::sync::Mutex;
+use crate::tx::TablesRead;
 use crate::weigh::Weigh;
 use crate::{Error, Key, Position, Snapshot, Time};
 use std::hash::Hash;
@@ -148,22 +149,24 @@ where
         self.inner.queries.as_ref()
     }
 
-    /// Fails unless the declared keys cover all watched tables that the query has read.
-    pub(crate) fn check(&self, tables: &[String], watched: &[&str], keys: &[Key]) -> Result<(), Error> {
+    /// See [`check_declared`].
+    pub(crate) fn check(&self, tables: &TablesRead, watched: &[&str], keys: &[Key]) -> Result<(), Error> {
         check_declared(self.name(), tables, watched, keys)
     }
 }
 
-/// Fails if a query read a watched table of which it declared no key.
+/// Fails if a query found rows in a watched table of which it declared no key. Where its SELECTs found nothing, any key will
+/// do: what a join would find begins with a row of one of its tables, which table that is the query knows.
 pub(crate) fn check_declared(
     name: &'static str,
-    tables: &[String],
+    tables: &TablesRead,
     watched: &[&str],
     keys: &[Key],
 ) -> Result<(), Error> {
     let is_missing = |table: &&String| {
         watched.contains(&table.as_str()) && !keys.iter().any(|key| key.table_name() == **table)
     };
+    let tables = if keys.is_empty() { &tables.all } else { &tables.found };
     match tables.iter().find(is_missing) {
         Some(table) => Err(Error::Undeclared { name, table: table.clone() }),
         None => Ok(()),

@@ -67,7 +67,7 @@ pub enum Error {
         /// The type of the stored value.
         found: &'static str,
     },
-    /// A command changed, or a cached query read, a watched table without declaring a key of it.
+    /// A command changed, or a query found, rows of a watched table without declaring a key of it.
     #[error(
         "{name} uses table {table} without declaring a key of it: call `tx.changed` in a command and `snapshot.depends` in a \
          query, with a key of each row, or do not watch the table"

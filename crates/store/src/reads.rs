@@ -4,6 +4,7 @@ use crate::cache::{Cache, Filled, check_declared};
 use crate::job::{Plan, Query, QueryKind, QueryOf, Start, guarded, once};
 use crate::not_before;
 use crate::store::wait;
+use crate::tx::TablesRead;
 use crate::weigh::Weigh;
 use crate::{CacheStats, Error, Key, Snapshot, Store, runtime};
 use std::future::Future;
@@ -167,14 +168,17 @@ impl Store {
         }
     }
 
-    /// Like [`Snapshot::recorded`], for the live query `name`. With [`crate::Options::check`] it fails on SQLite if the query read
-    /// a watched table of which it declared no key: it would not be run again when that table changes.
+    /// Like [`Snapshot::recorded`], for the live query `name`. With [`crate::Options::check`] it fails on SQLite if the query found
+    /// rows in a watched table of which it declared no key, or found nothing and declared no key at all: it would not be run
+    /// again when that table changes.
     pub fn recorded<T, E: From<Error>>(
         &self,
         snapshot: &mut Snapshot<'_>,
         name: &'static str,
         query: impl FnOnce(&mut Snapshot<'_>) -> Result<T, E>,
     ) -> Result<(T, Vec<Key>), E> {
+        // What was read before belongs to another query.
+        snapshot.tables_read.iter_mut().for_each(|tables| *tables = TablesRead::default());
         let (value, keys) = snapshot.recorded(query)?;
         if let Some(tables) = snapshot.tables_read.as_mut().map(std::mem::take) {
             check_declared(name, &tables, self.inner.shared.options.watched, &keys)?;
@@ -182,7 +186,20 @@ impl Store {
         Ok((value, keys))
     }
 
-    /// The same after a look-up that has found nothing.
+    /// Runs a query of which nobody needs the keys, with the check of [`Store::recorded`].
+    pub fn checked<T, E: From<Error>>(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        name: &'static str,
+        query: impl FnOnce(&mut Snapshot<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        match snapshot.tables_read {
+            Some(_) => Ok(self.recorded(snapshot, name, query)?.0),
+            None => query(snapshot),
+        }
+    }
+
+    /// [`Store::fill`] after a look-up that has found nothing.
     pub async fn fill_anew<K, V, E, F>(
         &self,
         cache: &Cache<K, V>,
@@ -216,7 +233,7 @@ impl Store {
             if let (Some(queries), Some((tables, mut query))) = (cache.queries(), check) {
                 let again =
                     move |snapshot: &mut Snapshot<'_>| query(snapshot).ok()?.map(|filled| filled.value);
-                queries.note(key.clone(), value.clone(), tables, Box::new(again));
+                queries.note(key.clone(), value.clone(), tables.all, Box::new(again));
             }
             cache.keep(key, Filled { value: value.clone(), until }, &keys, seen);
         }

@@ -55,13 +55,21 @@ pub(crate) struct Tables {
     pub written: Vec<String>,
 }
 
+/// The tables that the SELECTs of a query have read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TablesRead {
+    pub all: Vec<String>,
+    /// Those of the SELECTs that have found a row.
+    pub found: Vec<String>,
+}
+
 /// A consistent view of the database, for reading.
 pub struct Snapshot<'c> {
     conn: &'c mut dyn Connection,
     /// What the running query has declared; `None` while nobody needs it.
     dependencies: Option<Vec<Key>>,
     /// The tables read so far; only while declarations are checked.
-    pub(crate) tables_read: Option<Vec<String>>,
+    pub(crate) tables_read: Option<TablesRead>,
     /// The first error of a statement, not of the function that read its rows.
     failed: Option<Error>,
     /// See [`Snapshot::set_time`].
@@ -84,7 +92,7 @@ pub(crate) struct Done {
     /// The keys that it declared.
     pub(crate) changed: Vec<Key>,
     pub(crate) wrote: bool,
-    /// The tables that it wrote to, while declarations are checked.
+    /// The tables in which it changed a row, while declarations are checked.
     pub(crate) tables_written: Vec<String>,
     /// The command, if it declared keys.
     pub(crate) cause: Cause,
@@ -92,7 +100,13 @@ pub(crate) struct Done {
 
 impl<'c> Snapshot<'c> {
     pub(crate) fn new(conn: &'c mut dyn Connection, checked: bool) -> Snapshot<'c> {
-        Snapshot { conn, dependencies: None, tables_read: checked.then(Vec::new), failed: None, time: None }
+        Snapshot {
+            conn,
+            dependencies: None,
+            tables_read: checked.then(TablesRead::default),
+            failed: None,
+            time: None,
+        }
     }
 
     /// Says what time it is for the queries that run in this snapshot. The store has no clock.
@@ -178,12 +192,18 @@ impl<'c> Snapshot<'c> {
         if is_write(text) {
             return self.note(Err(Error::Database(format!("run this with `exec` or `exec_one`: {text}"))));
         }
+        let (mut own, mut found) = (false, false);
+        let result = self.conn.query(text, args, &mut |source| {
+            found = true;
+            visit(&Row::new(source)).inspect_err(|_| own = true)
+        });
         if let Some(read) = &mut self.tables_read {
-            read.extend(self.conn.tables(text).unwrap_or_default().read);
+            let tables = self.conn.tables(text).unwrap_or_default().read;
+            if found {
+                read.found.extend_from_slice(&tables);
+            }
+            read.all.extend(tables);
         }
-        let mut own = false;
-        let result =
-            self.conn.query(text, args, &mut |source| visit(&Row::new(source)).inspect_err(|_| own = true));
         if own { result } else { self.note(result) }
     }
 
@@ -238,9 +258,16 @@ impl<'c> Tx<'c> {
     /// Runs a statement that writes. Returns the number of rows that matched.
     pub fn exec(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
         self.require_transaction()?;
-        let text = self.writing(sql);
+        self.wrote = true;
+        let text = sql.text(self.snapshot.conn.dialect());
         let result = self.snapshot.conn.execute(text, args);
-        self.snapshot.note(result)
+        let count = self.snapshot.note(result)?;
+        if count > 0
+            && let Some(tables) = self.tables(text)
+        {
+            self.tables_written.extend(tables.written);
+        }
+        Ok(count)
     }
 
     /// Runs a statement that is to write one row. Returns whether it did.
@@ -250,8 +277,12 @@ impl<'c> Tx<'c> {
     /// a transaction of its own, where it is told the truth. So a command that was told a wrong answer leaves no trace, as
     /// long as it has no effects outside of its transaction.
     pub fn exec_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
+        // Whether it wrote a row in a table that is checked, only its count says.
+        if self.tables(sql.text(self.snapshot.conn.dialect())).is_some() {
+            return self.exec(sql, args).map(|count| count == 1);
+        }
         self.require_transaction()?;
-        self.writing(sql);
+        self.wrote = true;
         let result = self.snapshot.conn.execute_one(sql, args);
         self.snapshot.note(result)
     }
@@ -263,13 +294,9 @@ impl<'c> Tx<'c> {
         }
     }
 
-    fn writing<'s>(&mut self, sql: &'s Sql) -> &'s str {
-        let text = sql.text(self.snapshot.conn.dialect());
-        if self.snapshot.tables_read.is_some() {
-            self.tables_written.extend(self.snapshot.conn.tables(text).unwrap_or_default().written);
-        }
-        self.wrote = true;
-        text
+    /// The tables of a statement, while declarations are checked.
+    fn tables(&mut self, text: &str) -> Option<Tables> {
+        self.snapshot.tables_read.is_some().then(|| self.snapshot.conn.tables(text)).flatten()
     }
 
     /// Whether a statement that writes was run.

@@ -29,9 +29,9 @@ fn row_key(id: i64) -> Key {
     Key::row("counters", "id", &id.to_string())
 }
 
-/// The list of counters: which there are, not their values.
+/// The list of counters: which there are, not their values. Each new one changes this row.
 fn list_key() -> Key {
-    Key::row("counters", "id", "any")
+    Key::row("newest_counter", "singleton", "1")
 }
 
 /// The counter with this id.

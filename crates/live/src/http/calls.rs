@@ -6,7 +6,7 @@ use crate::app::{Context, Given, random};
 use crate::backend::ClientAddress;
 use crate::extract::Path;
 use crate::idempotent;
-use crate::query::{MutationEntry, QueryEntry};
+use crate::query::{MutationEntry, QueryEntry, decided};
 use crate::stream::Standing;
 use crate::{Caller, Problem};
 use axum::Extension;
@@ -102,12 +102,14 @@ async fn read(
     // A replica may not have what is known of the caller already.
     let judge = (query.is_point || !context.store().is_shared()).then(|| judge(context, caller));
     let (read, now) = (Context::read(query.is_point, version), context.now());
+    let (store, name) = (context.store().clone(), query.name);
     let run = move |snapshot: &mut Snapshot<'_>| {
         snapshot.set_time(now);
         if let Some(judge) = &judge {
             judge(snapshot)?;
         }
-        (bound.run)(snapshot)
+        // With the check of a live query: the same query is right or wrong by both ways.
+        store.checked(snapshot, name, |snapshot| decided(&bound.run, snapshot))?
     };
     let answer = context.store().query(read, run).await?;
     // One process has the database, and has made all of its versions: this one is from elsewhere.

@@ -5,6 +5,7 @@ mod authentication;
 mod calls;
 mod client;
 mod crowd;
+mod declarations;
 mod defects;
 mod limits;
 mod live;

@@ -256,6 +256,33 @@ async fn a_cached_query_must_declare_what_it_reads() {
     assert!(matches!(refused, Error::Undeclared { name: "bodies", .. }), "{refused:?}");
 }
 
+#[tokio::test]
+async fn what_no_row_was_changed_or_found_in_needs_no_key() {
+    static DELETE: Sql = sql("DELETE FROM notes WHERE id = ?1");
+    static COUNT_OF: Sql = sql("SELECT COUNT(*) FROM notes WHERE id = ?1");
+    let test = Database::Sqlite.open();
+    let deleted = test.store.write("note.delete", |tx| tx.exec(&DELETE, args!["absent"]));
+    assert_eq!(deleted.await.map_err(|error: Error| error).expect("nothing was changed"), 0);
+    let deleted = test.store.write_batched("note.delete", |tx| tx.exec_one(&DELETE, args!["absent"]));
+    assert!(!deleted.await.map_err(|error: Error| error).expect("nothing was changed"));
+
+    let cache: Cache<u8, bool> = test.store.cache("presence");
+    let present = |declared: bool, sql: &'static Sql| {
+        test.store.fill(&cache, 1, Time::from_millis(1_000), move |snapshot| {
+            if declared {
+                snapshot.depends(|| [Key::row("elsewhere", "id", "n")]);
+            }
+            let value = snapshot.one(sql, args!["n"], |_| Ok(()))?.is_some();
+            Ok::<_, Error>(Some(Filled { value, until: Time::from_millis(1_000) }))
+        })
+    };
+    assert_eq!(present(true, &BODY).await.expect("a key is declared, and nothing was found"), Some(false));
+    let refused = present(false, &BODY).await.expect_err("it would stay in the cache for ever");
+    assert!(matches!(refused, Error::Undeclared { name: "presence", .. }), "{refused:?}");
+    let refused = present(true, &COUNT_OF).await.expect_err("a count is a row, also that of nothing");
+    assert!(matches!(refused, Error::Undeclared { name: "presence", .. }), "{refused:?}");
+}
+
 /// Caches the body of a note under the key of the note `declared`.
 async fn cache_body(test: &TestStore, cache: &Cache<u8, String>, declared: &'static str) {
     let filled = test.store.fill(cache, 1, Time::from_millis(1_000), move |snapshot| {
