@@ -16,7 +16,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body as HttpBody, Frame as BodyFrame, SizeHint};
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -51,17 +51,18 @@ pub(super) async fn open(
     Ok(stream(Body::new(body)))
 }
 
+/// `HEAD` of `/live` and `/live/poll`. axum would answer it as `GET`: a stream or a poll of which the body is left out would only
+/// take a place.
+pub(super) async fn head() -> Response {
+    ([(ALLOW, "GET, POST")], super::wrong_method()).into_response()
+}
+
 /// `GET /live?ticket=…&sub=…`: for the browser's own EventSource. Each `sub` is a subscription as JSON.
 pub(super) async fn open_with_ticket(
     State(context): State<Context>,
     Extension(address): Extension<ClientAddress>,
-    method: Method,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    if method == Method::HEAD {
-        // axum answers HEAD as GET. A stream of which the body is left out would only take a place.
-        return Ok(([(ALLOW, "GET, POST")], super::wrong_method()).into_response());
-    }
     let query = Query::parse(query.as_deref().unwrap_or_default())?;
     let Some(ticket) = query.ticket else {
         return Err(Problem::invalid("ticket", "`ticket` is missing. Get one with POST /live/ticket."));

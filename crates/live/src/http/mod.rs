@@ -44,9 +44,9 @@ pub(crate) fn router(own: Router<Context>, fallback: Option<Fallback>, context: 
     };
     Router::new()
         .route("/rpc/{name}", post(calls::call))
-        .route("/live", post(live::open).get(live::open_with_ticket))
+        .route("/live", post(live::open).get(live::open_with_ticket).head(live::head))
         .route("/live/ticket", post(tickets::make))
-        .route("/live/poll", get(live::poll_query).post(live::poll))
+        .route("/live/poll", get(live::poll_query).post(live::poll).head(live::head))
         .route("/live/explain", get(explain::explain))
         .route("/live/{stream}", post(live::change))
         .route("/healthz", get(health::alive))

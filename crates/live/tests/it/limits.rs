@@ -649,3 +649,35 @@ async fn a_page_whose_name_points_at_the_server_reads_nothing() {
     assert_eq!(ask("Host: rebound.example\r\n", "/healthz").0, 405);
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_request_holds_no_place_and_waits_for_nothing() {
+    let database = TestPlace::create();
+    let running = serve_with(database.url(), |settings| settings.limits.streams_per_caller_max = 2).await;
+    let ada = Client::new(running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let sub = r#"{"key":"a","query":"get_counter","args":{"id":1}}"#;
+    let sub: String = form_urlencoded::byte_serialize(sub.as_bytes()).collect();
+    let ticket = ada.send("POST", "/live/ticket", &[], "").json()["ticket"].clone();
+    let opening = format!("/live?ticket={}&sub={sub}", ticket.as_str().expect("a ticket"));
+    let poll = format!("/live/poll?sub={sub}");
+    // Each stays open, as that of a client that waits for an answer.
+    let mut open = Vec::new();
+    for path in [&*opening, &*poll, &*poll, &*opening, "/live", "/live/poll"] {
+        let (status, connection) = ada.send_open("HEAD", path, &[], "");
+        assert_eq!(status, 405, "{path}");
+        open.push(connection);
+    }
+    let head = ada.send("HEAD", &poll, &[], "");
+    assert!(head.header("allow").is_some_and(|allow| allow.contains("get")), "{}", head.head);
+    for path in ["/live/ticket", "/live/anything", "/rpc/increment"] {
+        assert_eq!(ada.send("HEAD", path, &[], "").status, 405, "{path}");
+    }
+    assert_eq!(ada.value("get_counter", json!({ "id": 1 }))["value"], 0);
+    let polled = ada.send("GET", &poll, &[], "");
+    assert_eq!(polled.status, 200, "the places are free: {}", polled.body);
+    let mut events = ada.events("GET", &opening, "");
+    events.expect("hello");
+    assert_eq!(events.expect("value").value()["value"], 0, "the ticket was not used");
+    running.stop().await;
+}
