@@ -159,7 +159,7 @@ impl Running {
 
 /// The tables that every app has.
 static TABLES: &[&str] =
-    &[idempotent::TABLE, tasks::TABLE, repeated::TABLE, canary::TABLE, auth::REVOCATIONS, auth::ROLES];
+    &[idempotent::TABLE, tasks::TABLE, repeated::TABLE, canary::TABLE, auth::REVOCATIONS, auth::ADMINISTERS];
 const CLEANING: Duration = Duration::from_secs(3600);
 
 /// Opens the database, migrates it, and serves an app in the background.

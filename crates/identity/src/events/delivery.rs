@@ -427,7 +427,7 @@ fn event(snapshot: &mut Snapshot<'_>, due: &Due, at: &Listening, now: Time) -> R
         }
         Due::Member(user) => {
             let state = user_at_service(snapshot, user, &at.service, at.is_of_platform, now)?;
-            state.map(|state| Event::Member(user.clone(), state.roles))
+            state.map(|state| Event::Member(user.clone(), state.administers))
         }
         Due::Service => of_service(snapshot, &at.service)?.map(Box::new).map(Event::Service),
         Due::Session(revoked) => Some(Event::Session(revoked.clone())),

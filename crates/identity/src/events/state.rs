@@ -18,7 +18,7 @@ pub struct UserAtService {
     /// What they may use.
     pub entitlement: Entitlement,
     /// The organizations that they administer, if the service is one of `platform`.
-    pub roles: Vec<(String, Role)>,
+    pub administers: Vec<(String, Role)>,
 }
 
 /// A place in the list of a service's users: a plan, and a subscription to it.
@@ -72,7 +72,7 @@ pub struct OfToken {
     /// The time of the user's last authentication.
     pub authenticated_at: Time,
     /// The organizations that the user administers.
-    pub roles: Vec<(String, Role)>,
+    pub administers: Vec<(String, Role)>,
 }
 
 statements! {
@@ -131,8 +131,9 @@ pub(super) fn user_at_service(
     if !is_known {
         return Ok(None);
     }
-    let roles = if is_of_platform { administrators::slugs_of_user(snapshot, &user.id)? } else { Vec::new() };
-    Ok(Some(UserAtService { user, entitlement: entitlement.without_terms()?, roles }))
+    let administers =
+        if is_of_platform { administrators::slugs_of_user(snapshot, &user.id)? } else { Vec::new() };
+    Ok(Some(UserAtService { user, entitlement: entitlement.without_terms()?, administers }))
 }
 
 /// Reads a service with the terms of its plans; `None` if it is deleted.
@@ -168,7 +169,7 @@ pub fn of_token(
     };
     Ok(Some(OfToken {
         entitlement: entitlements::of_user(snapshot, &user.id, &service.id, now)?,
-        roles: administrators::slugs_of_user(snapshot, &user.id)?,
+        administers: administrators::slugs_of_user(snapshot, &user.id)?,
         session: grant.session,
         session_expires_at: grant.session_expires_at,
         authenticated_at: grant.session_authenticated_at,

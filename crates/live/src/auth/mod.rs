@@ -21,7 +21,7 @@ mod token;
 
 pub use issuer::Issuer;
 pub use local::LocalIssuer;
-pub(crate) use sarsen::{REVOCATIONS, ROLES};
+pub(crate) use sarsen::{ADMINISTERS, REVOCATIONS};
 pub use sarsen::{Sarsen, WhenStale};
 pub use token::{Accept, TokenType};
 

@@ -148,8 +148,8 @@ struct Staff;
 
 impl Claims for Staff {
     fn of(caller: &Caller) -> Result<Staff, Problem> {
-        match caller.claims.get("roles").and_then(|roles| roles.as_array()) {
-            Some(roles) if roles.iter().any(|role| role["org"] == "acme") => Ok(Staff),
+        match caller.claims.get("administers").and_then(|list| list.as_array()) {
+            Some(list) if list.iter().any(|one| one["org"] == "acme") => Ok(Staff),
             _ => Err(Problem::forbidden("Only administrators may read this.")),
         }
     }

@@ -125,9 +125,9 @@ impl Identity {
         inner.streams.retain(|stream| stream.send(text.clone()).is_ok());
     }
 
-    /// Changes roles as the server does.
-    fn change_roles(&self, user: &str, roles: Value) {
-        let data = json!({ "user": user, "roles": roles });
+    /// Changes what a user administers, as the server does.
+    fn change_administers(&self, user: &str, administers: Value) {
+        let data = json!({ "user": user, "administers": administers });
         let mut inner = self.shared.inner.lock();
         let text = format!("event: member.changed\nid: {}\ndata: {data}\n\n", inner.events.len() + 1);
         inner.events.push(text.clone());
@@ -316,15 +316,15 @@ async fn a_role_that_changes_at_the_server_decides_anew_what_streams_show() {
         assert_eq!(events.expect("error").data["problem"]["code"], "forbidden");
     }
     let admin = json!([{ "org": "acme", "role": "admin" }]);
-    identity.change_roles("ada", admin.clone());
+    identity.change_administers("ada", admin.clone());
     assert_eq!(of_ada.expect("value").value(), 0);
     assert_eq!(ada.value("staff_secret", json!({ "id": 1 })), 0);
     // The roles go: nothing of a later version is shown, and calls are refused.
-    identity.change_roles("ada", json!([]));
+    identity.change_administers("ada", json!([]));
     assert_eq!(of_ada.expect("error").data["problem"]["code"], "forbidden");
     assert_eq!(ada.call("staff_secret", json!({ "id": 1 })).status, 403);
     ada.value("increment", json!({ "id": 1 }));
-    identity.change_roles("grace", admin);
+    identity.change_administers("grace", admin);
     assert_eq!(of_grace.expect("value").value(), 1, "the role of one user is not that of another");
     assert_eq!(ada.call("staff_secret", json!({ "id": 1 })).status, 403);
 
@@ -351,10 +351,10 @@ async fn a_role_that_changed_while_the_back_end_was_away_is_not_believed() {
     let mut events = Client::new(running.address, &token).live(wanted);
     events.expect("hello");
     events.expect("error");
-    identity.change_roles("ada", json!([{ "org": "acme", "role": "admin" }]));
+    identity.change_administers("ada", json!([{ "org": "acme", "role": "admin" }]));
     assert_eq!(events.expect("value").value(), 0);
     running.stop().await;
-    identity.change_roles("ada", json!([]));
+    identity.change_administers("ada", json!([]));
     let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen).await;
     until_fresh(&sarsen, true).await;
     let ada = Client::new(running.address, &token);

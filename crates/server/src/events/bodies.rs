@@ -30,7 +30,7 @@ pub(crate) struct UserBody {
     #[schema(required, format = DateTime)]
     ends_at: Option<String>,
     /// The organizations that the user administers, at a service of `platform`; elsewhere empty.
-    roles: Vec<RoleBody>,
+    administers: Vec<AdministersBody>,
 }
 
 impl From<&UserAtService> for UserBody {
@@ -44,7 +44,7 @@ impl From<&UserAtService> for UserBody {
             status: entitlement.status.clone(),
             current_period_end: entitlement.current_period_end.map(rfc3339),
             ends_at: entitlement.ends_at.map(rfc3339),
-            roles: roles(&one.roles),
+            administers: administers(&one.administers),
         }
     }
 }
@@ -84,25 +84,25 @@ impl From<&Revoked> for RevokedBody {
     }
 }
 
-/// A role of a user.
+/// An organization that a user administers.
 #[derive(Serialize, PartialEq, ToSchema)]
-#[schema(as = UserRole)]
-pub(super) struct RoleBody {
+#[schema(as = AdministeredOrganization)]
+pub(super) struct AdministersBody {
     /// The slug of the organization.
     org: String,
     #[schema(schema_with = words::role)]
     role: &'static str,
 }
 
-pub(super) fn roles(roles: &[(String, Role)]) -> Vec<RoleBody> {
-    roles.iter().map(|(org, role)| RoleBody { org: org.clone(), role: role.as_str() }).collect()
+pub(super) fn administers(roles: &[(String, Role)]) -> Vec<AdministersBody> {
+    roles.iter().map(|(org, role)| AdministersBody { org: org.clone(), role: role.as_str() }).collect()
 }
 
 /// `member.changed`.
 #[derive(Serialize)]
 pub(super) struct MemberBody {
     pub(super) user: String,
-    pub(super) roles: Vec<RoleBody>,
+    pub(super) administers: Vec<AdministersBody>,
 }
 
 /// What a plan gives its subscribers.

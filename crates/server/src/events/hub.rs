@@ -7,7 +7,7 @@
 //! All organizations share it. When it stays behind because of one of them, the streams of that one end: their clients
 //! resume, each with turns of its organization, and the others are up to date again.
 
-use super::bodies::{MemberBody, RevokedBody, ServiceBody, UserChangedBody, roles};
+use super::bodies::{MemberBody, RevokedBody, ServiceBody, UserChangedBody, administers};
 use super::frame;
 use super::pages::{HUB_BYTES, PageSize, page};
 use crate::app::App;
@@ -352,9 +352,11 @@ fn write(event: &Event, id: Option<&dyn Display>) -> identity::Result<String> {
             frame::event("user.changed", id, &UserChangedBody::new(user, state.as_deref()))
         }
         Event::Session(revoked) => frame::event("session.revoked", id, &RevokedBody::from(revoked)),
-        Event::Member(user, found) => {
-            frame::event("member.changed", id, &MemberBody { user: user.to_string(), roles: roles(found) })
-        }
+        Event::Member(user, found) => frame::event(
+            "member.changed",
+            id,
+            &MemberBody { user: user.to_string(), administers: administers(found) },
+        ),
         Event::Service(of_service) => {
             frame::event("service.changed", id, &ServiceBody::from((**of_service).clone()))
         }

@@ -5,7 +5,7 @@
 //! the query: a state of a time after their end is not sent. The stream ends with its token too, at most ten minutes later;
 //! the client opens the next one with a new token and gets the whole state again.
 
-use super::bodies::{RoleBody, roles};
+use super::bodies::{AdministersBody, administers};
 use super::frame;
 use super::streams::{Caller, Ended, Stream};
 use crate::api::subscription::SubscriptionBody;
@@ -192,7 +192,7 @@ const WHOLE: &str = "state";
 impl Shown {
     fn new(state: &OfToken) -> identity::Result<Shown> {
         let subscription = SubscriptionBody::new(&state.service.slug, &state.entitlement);
-        let roles: Vec<RoleBody> = roles(&state.roles);
+        let administers: Vec<AdministersBody> = administers(&state.administers);
         let service = NamedService { service: &state.service.slug, name: &state.service.name };
         let session = SessionBody {
             id: state.session.as_str(),
@@ -202,7 +202,7 @@ impl Shown {
         Ok(Shown(vec![
             part("user.changed", "user", &AccountBody::from(&state.user))?,
             part("subscription.changed", "subscription", &subscription)?,
-            part("member.changed", "roles", &roles)?,
+            part("member.changed", "administers", &administers)?,
             part("service.changed", "service", &service)?,
             part(WHOLE, "session", &session)?,
         ]))

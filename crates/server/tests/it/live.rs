@@ -177,7 +177,7 @@ async fn a_users_stream_begins_with_the_state_and_has_each_change() {
     let state = live.expect("state").await;
     assert!(state.id.is_some(), "{state:?}");
     assert_eq!((text(&state.data["user"], "id"), text(&state.data["subscription"], "plan")), (&*user, "pro"));
-    assert_eq!(state.data["roles"], json!([]));
+    assert_eq!(state.data["administers"], json!([]));
     assert_eq!(text(&state.data["service"], "service"), "sketch");
     let session = text(&state.data["session"], "id").to_owned();
 
@@ -365,8 +365,8 @@ async fn a_session_without_refresh_tokens_is_revoked_after_weeks() {
     server.stop().await;
 }
 
-/// The slugs and roles in a list of roles.
-fn roles(list: &Value) -> Vec<(String, String)> {
+/// The slugs and roles in a list of administered organizations.
+fn administered(list: &Value) -> Vec<(String, String)> {
     let role = |one: &Value| (text(one, "org").to_owned(), text(one, "role").to_owned());
     list.as_array().expect("a list").iter().map(role).collect()
 }
@@ -392,7 +392,7 @@ async fn a_service_of_platform_follows_the_roles_of_administrators() {
     let mut of_user = Live::open(&server, &token, None).await;
     let state = of_user.expect("state").await;
     let user = text(&state.data["user"], "id").to_owned();
-    assert_eq!(roles(&state.data["roles"]), [("acme".to_owned(), "owner".to_owned())]);
+    assert_eq!(administered(&state.data["administers"]), [("acme".to_owned(), "owner".to_owned())]);
     let mut of_key = Live::open(&server, &ops.token, None).await;
     of_key.joined().await;
     let mut of_acme = Live::open(&server, &server.demo.api_key, None).await;
@@ -401,9 +401,12 @@ async fn a_service_of_platform_follows_the_roles_of_administrators() {
     let administrator = Admin::sign_in(&server, "admin@acme.test", "platform").await;
     administrator.make("/api/organizations", json!({ "slug": "initech", "name": "Initech" })).await;
     let both = [("acme".to_owned(), "owner".to_owned()), ("initech".to_owned(), "owner".to_owned())];
-    assert_eq!(roles(&of_user.expect("member.changed").await.data["roles"]), both);
+    assert_eq!(administered(&of_user.expect("member.changed").await.data["administers"]), both);
     let changed = of_key.expect("member.changed").await;
-    assert_eq!((text(&changed.data, "user"), roles(&changed.data["roles"])), (&*user, both.to_vec()));
+    assert_eq!(
+        (text(&changed.data, "user"), administered(&changed.data["administers"])),
+        (&*user, both.to_vec())
+    );
 
     // A copy that begins now has the roles of those who have a plan.
     let plan = json!({ "slug": "staff", "name": "Staff", "services": ["ops"], "price_cents": 0, "currency": "EUR",
@@ -413,17 +416,20 @@ async fn a_service_of_platform_follows_the_roles_of_administrators() {
     platform.make(&format!("{base}/subscriptions"), bought).await;
     of_key.expect("service.changed").await;
     let subscribed = of_key.expect("subscription.changed").await;
-    assert_eq!(roles(&subscribed.data["state"]["roles"]), both);
+    assert_eq!(administered(&subscribed.data["state"]["administers"]), both);
     let whole = ops.read(STATE).await;
-    assert_eq!((text(&whole["users"][0], "id"), roles(&whole["users"][0]["roles"])), (&*user, both.to_vec()));
+    assert_eq!(
+        (text(&whole["users"][0], "id"), administered(&whole["users"][0]["administers"])),
+        (&*user, both.to_vec())
+    );
 
     // Other services learn of no roles.
     let (owner, sketch) = (owner(&server).await, back_end(&server));
     let (ada, subscription) = ada(&owner).await;
-    assert_eq!(sketch.read(STATE).await["users"][0]["roles"], json!([]));
+    assert_eq!(sketch.read(STATE).await["users"][0]["administers"], json!([]));
     set_plan(&owner, &subscription, "starter").await;
     let first = of_acme.expect("subscription.changed").await;
-    assert_eq!((text(&first.data, "user"), &first.data["state"]["roles"]), (&*ada, &json!([])));
+    assert_eq!((text(&first.data, "user"), &first.data["state"]["administers"]), (&*ada, &json!([])));
     server.stop().await;
 }
 

@@ -5,7 +5,7 @@
 
 use super::events::{Event, Events};
 use super::revocations::{self, Subject};
-use super::{Sarsen, Shared, WhenStale, roles};
+use super::{Sarsen, Shared, WhenStale, administers};
 use crate::app::{Context, random};
 use ::http::header::{ACCEPT, AUTHORIZATION};
 use ::http::{HeaderName, StatusCode};
@@ -49,11 +49,11 @@ impl Revoked {
     }
 }
 
-/// `member.changed`: all roles that the user has now.
+/// `member.changed`: all organizations that the user administers now.
 #[derive(Deserialize)]
 struct Member {
     user: String,
-    roles: Value,
+    administers: Value,
 }
 
 /// Why the stream ended.
@@ -151,7 +151,7 @@ async fn follow_from(
         Some(cursor) => cursor,
         None => {
             let state = shared.read_state().await?;
-            roles::clear(context.store()).await?;
+            administers::clear(context.store()).await?;
             let revoked = state.revoked.iter().flat_map(Revoked::subjects).collect();
             revocations::add(context.store(), revoked, context.now()).await?;
             cursor.insert(state.last_event_id)
@@ -191,15 +191,15 @@ async fn follow_from(
     }
 }
 
-/// Writes what events have revoked, and changed roles.
+/// Writes what events have revoked, and who administers what.
 async fn write(context: &Context, arrived: &[Event]) -> Result<(), Ended> {
     let (mut revoked, mut members) = (Vec::new(), Vec::new());
     for event in arrived {
         match &*event.name {
             "session.revoked" => revoked.extend(serde_json::from_str::<Revoked>(&event.data)?.subjects()),
             "member.changed" => {
-                let Member { user, roles } = serde_json::from_str(&event.data)?;
-                members.push((user, roles));
+                let Member { user, administers } = serde_json::from_str(&event.data)?;
+                members.push((user, administers));
             }
             _ => {}
         }
@@ -207,7 +207,7 @@ async fn write(context: &Context, arrived: &[Event]) -> Result<(), Ended> {
     if !revoked.is_empty() {
         revocations::add(context.store(), revoked, context.now()).await?;
     }
-    roles::set(context.store(), members, context.now()).await?;
+    administers::set(context.store(), members, context.now()).await?;
     Ok(())
 }
 
@@ -300,9 +300,9 @@ async fn clean(context: &Context) {
     loop {
         sleep(CLEANING).await;
         let (store, now) = (context.store(), context.now());
-        for cleaned in [revocations::clean(store, now).await, roles::clean(store, now).await] {
+        for cleaned in [revocations::clean(store, now).await, administers::clean(store, now).await] {
             if let Err(error) = cleaned {
-                tracing::warn!(%error, "old revocations and roles could not be removed");
+                tracing::warn!(%error, "old revocations and lists of administered organizations could not be removed");
             }
         }
     }

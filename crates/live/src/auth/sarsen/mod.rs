@@ -1,26 +1,27 @@
 //! The tokens of a Sarsen server for one service, and the sessions behind them.
 //!
 //! A token is verified by the server's keys, like that of any issuer ([`super::Issuer`]). Whether its session still
-//! lives, and which roles the user has now, is on the server's stream of events (`GET /api/live`): `follow.rs` reads it with
-//! an API key of the service and writes what was revoked (`revocations.rs`) and changed roles (`roles.rs`) into the back
-//! end's own database, so that requests and open streams depend on them like on any other row.
+//! lives, and which organizations the user administers now, is on the server's stream of events (`GET /api/live`):
+//! `follow.rs` reads it with an API key of the service and writes what was revoked (`revocations.rs`) and who administers
+//! what (`administers.rs`) into the back end's own database, so that requests and open streams depend on them like on any other row.
 //!
 //! Promises:
 //! - When a session ends at the server, its streams here end as soon as the event has arrived, and no frame of a later
 //!   version is sent.
-//! - When roles change at the server, the claim `roles` of [`Caller`] changes, and the queries of open streams run again.
+//! - When a user's roles as an administrator change at the server, the claim `administers` of [`Caller`] changes, and the
+//!   queries of open streams run again.
 //! - While the stream of events is stale, requests with a token get 503 and their open streams end, unless
 //!   [`WhenStale::Accept`] is chosen. Callers without a token notice nothing.
 
+mod administers;
 mod events;
 mod follow;
 mod revocations;
-mod roles;
 
+pub(crate) use administers::TABLE as ADMINISTERS;
 #[cfg(feature = "testing")]
 pub(super) use events::Events;
 pub(crate) use revocations::TABLE as REVOCATIONS;
-pub(crate) use roles::TABLE as ROLES;
 
 use super::http::{Address, Http};
 use super::{Accept, Issuer, Misconfigured};
@@ -179,13 +180,13 @@ impl Authenticate for Sarsen {
                 return Ok(None);
             }
         }
-        let roles = match &caller.subject {
-            Some(user) => roles::of_user(snapshot, user)?,
+        let administers = match &caller.subject {
+            Some(user) => administers::of_user(snapshot, user)?,
             None => None,
         };
         let caller = caller.clone();
-        Ok(Some(match roles {
-            Some(roles) => caller.with_claim("roles", roles),
+        Ok(Some(match administers {
+            Some(list) => caller.with_claim("administers", list),
             None => caller,
         }))
     }
