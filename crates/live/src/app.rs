@@ -6,9 +6,10 @@ use crate::query::{MutationEntry, QueryEntry};
 use crate::repeated::{Every, When, Working};
 use crate::stream::Standing;
 use crate::tasks::{TaskEntry, WorkMetrics};
-use crate::{Mutation, Problem, Query, Task, openapi, typescript};
+use crate::{Mutation, Problem, Query, Task, once, openapi, typescript};
 use axum::Router;
 use axum::handler::Handler;
+use axum::middleware::from_fn;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use std::any::{Any, TypeId};
@@ -266,8 +267,17 @@ impl App {
 
     /// Adds plain HTTP routes. Their handlers get the [`Context`] as axum's `State`, and return a [`Problem`] as error. A fallback of
     /// the router is not used: see [`App::fallback`].
+    ///
+    /// A request that changes something and has an `Idempotency-Key` is refused here: see [`App::keyed_routes`].
     pub fn routes(mut self, routes: Router<Context>) -> App {
-        self.routes = self.routes.merge(routes);
+        self.routes = self.routes.merge(routes.layer(from_fn(once::refuse_keys)));
+        self
+    }
+
+    /// Adds plain HTTP routes that take an `Idempotency-Key`. Each handler of a method that changes something takes
+    /// [`crate::extract::Once`] and writes with it.
+    pub fn keyed_routes(mut self, routes: Router<Context>) -> App {
+        self.routes = self.routes.merge(routes.layer(from_fn(once::expect_keys)));
         self
     }
 

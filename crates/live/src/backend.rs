@@ -4,6 +4,7 @@ use crate::Problem;
 use crate::app::{Context, random};
 use crate::extract::{prefers_html, refuse_sites_elsewhere};
 use crate::http::{explained, paged};
+use crate::once::BodyHash;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -244,7 +245,10 @@ async fn whole(parts: &Parts, peer: Peer, request: http::Request<RequestBody>) -
         Ok(bytes) => {
             let is_call = route_of(head.uri.path()) != OWN_ROUTE;
             crate::http::check_body(&head.headers, is_call, &bytes, most)?;
-            Ok(Request::from_parts(head, Body::from(bytes)))
+            let hash = BodyHash::of(&head.headers, &bytes).filter(|_| !is_call);
+            let mut request = Request::from_parts(head, Body::from(bytes));
+            hash.map(|hash| request.extensions_mut().insert(hash));
+            Ok(request)
         }
         Err(Failure::TooLarge) => {
             let detail = format!("The body has more than {most} bytes, which is the limit.");

@@ -17,6 +17,8 @@ use serde_json::{Map, Value};
 use web::body::media_type;
 use web::host::{is_for_loopback, is_loopback, requested};
 
+pub use crate::once::{Answered, Once};
+
 /// A JSON body, of a request or an answer.
 pub struct Json<T>(pub T);
 

@@ -1,6 +1,6 @@
-//! Mutations that a client sends again with the same `Idempotency-Key`.
+//! Mutations and plain routes that a client sends again with the same `Idempotency-Key`.
 //!
-//! The answer is stored in the transaction of the mutation, so it happens once however often the request arrives. Answers
+//! The answer is stored in the transaction of the command, so it happens once however often the request arrives. Answers
 //! are kept for a day. They may have secrets, such as a token, so they are sealed with a key that is derived from the client's
 //! `Idempotency-Key`, which the database does not have.
 
@@ -8,7 +8,7 @@ use crate::Problem;
 use crate::app::{Context, sha256};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use std::time::Duration;
 use store::{Snapshot, Sql, Time, Tx, args, insert, sql};
 
@@ -20,6 +20,7 @@ pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_call_answers (
     answer {long_bytes} NOT NULL
 ) {table};";
 
+pub(crate) const HEADER: &str = "idempotency-key";
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 3600);
 const KEY_BYTES_MAX: usize = 255;
 /// 22 letters of base64url have 128 bits.
@@ -46,8 +47,24 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// A key counts for one caller, one mutation and one body.
-    pub(crate) fn new(key: &str, subject: Option<&str>, mutation: &str, body: &[u8]) -> Result<Key, Problem> {
+    /// The key of a request, if it has one. It counts for one caller, one mutation (or method and path) and one body.
+    pub(crate) fn of(
+        headers: &HeaderMap,
+        subject: Option<&str>,
+        mutation: &str,
+        body: [u8; 32],
+    ) -> Result<Option<Key>, Problem> {
+        let mut sent = headers.get_all(HEADER).iter();
+        let Some(key) = sent.next() else { return Ok(None) };
+        let key = key.to_str().ok().filter(|_| sent.next().is_none()).ok_or_else(|| {
+            let detail =
+                "`Idempotency-Key` must be sent once, with visible ASCII characters, such as a UUID.";
+            Problem::new(StatusCode::BAD_REQUEST, "invalid_idempotency_key", detail)
+        })?;
+        Key::new(key, subject, mutation, body).map(Some)
+    }
+
+    fn new(key: &str, subject: Option<&str>, mutation: &str, body: [u8; 32]) -> Result<Key, Problem> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             let detail = format!("`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} characters.");
             return Err(Problem::new(StatusCode::BAD_REQUEST, "invalid_idempotency_key", detail));
@@ -65,7 +82,7 @@ impl Key {
         let mut sealing = [0; 32];
         let secret = hmac::Key::new(hmac::HMAC_SHA256, scope.as_bytes());
         sealing.copy_from_slice(hmac::sign(&secret, b"sealing of a stored answer").as_ref());
-        Ok(Key { id: sha256(scope.as_bytes()), body: sha256(body), sealing })
+        Ok(Key { id: sha256(scope.as_bytes()), body, sealing })
     }
 
     /// The stored answer. An expired one is deleted, so that the key can be used again.
@@ -172,7 +189,7 @@ mod tests {
 
     #[test]
     fn only_the_client_s_key_opens_an_answer() {
-        let key = |key, body: &[u8]| Key::new(key, Some("ada"), "register", body).expect("a key");
+        let key = |key, body: &[u8]| Key::new(key, Some("ada"), "register", sha256(body)).expect("a key");
         let (mine, answer) = (key("k1", b"{}"), "{\"token\":\"secret\"}");
         let sealed = mine.seal(answer).expect("sealed");
         assert!(!sealed.windows(6).any(|part| part == b"secret"), "{sealed:?}");

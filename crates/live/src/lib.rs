@@ -84,6 +84,7 @@ mod group;
 mod http;
 mod idempotent;
 mod members;
+mod once;
 mod openapi;
 #[cfg(not(feature = "fault-injection"))]
 mod planted;

@@ -33,6 +33,8 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
     /// The error of the database, if that is the cause: the same request may succeed later.
     pub cause: Option<Box<store::Error>>,
+    /// A further member of the document, such as the value that a change would have to begin from.
+    pub member: Option<Box<(&'static str, Value)>>,
 }
 
 impl Problem {
@@ -45,7 +47,14 @@ impl Problem {
             field: None,
             retry_after: None,
             cause: None,
+            member: None,
         }
+    }
+
+    /// The same with a further member of the document.
+    #[must_use]
+    pub fn with(self, name: &'static str, value: impl Into<Value>) -> Problem {
+        Problem { member: Some(Box::new((name, value.into()))), ..self }
     }
 
     /// 400: a field of the request is wrong; `""` if it is not one field.
@@ -128,6 +137,9 @@ impl Problem {
             "code": self.code,
             "detail": self.detail,
         });
+        if let Some((name, value)) = self.member.as_deref() {
+            document[*name] = value.clone();
+        }
         if let (Some(field), Some(object)) = (&self.field, document.as_object_mut()) {
             object.insert("errors".to_owned(), json!([{ "field": field, "detail": self.detail }]));
         }

@@ -2,7 +2,7 @@
 
 use super::{json, version_of};
 use crate::account::Counted;
-use crate::app::{Context, Given, random};
+use crate::app::{Context, Given, random, sha256};
 use crate::backend::ClientAddress;
 use crate::extract::Path;
 use crate::idempotent;
@@ -129,25 +129,41 @@ async fn write(
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Response, Problem> {
-    let key = match headers.get("idempotency-key") {
-        None => None,
-        Some(key) => {
-            let key = key.to_str().map_err(|_| {
-                let detail = "`Idempotency-Key` must be visible ASCII characters, such as a UUID.";
-                Problem::new(StatusCode::BAD_REQUEST, "invalid_idempotency_key", detail)
-            })?;
-            Some(idempotent::Key::new(key, caller.now.subject.as_deref(), mutation.name, body)?)
-        }
-    };
-    let (run, judge) = ((mutation.bind)(json(body)?, &caller.now)?, judge(context, caller));
+    let key = idempotent::Key::of(headers, caller.now.subject.as_deref(), mutation.name, sha256(body))?;
+    let run = (mutation.bind)(json(body)?, &caller.now)?;
     let counted = || Counted::of(&caller.now, address.0);
     context.0.unread.check(context, counted)?;
+    let registry = context.0.registry.clone();
+    let (now, random) = (context.now(), random());
+    let run = move |tx: &mut Tx<'_>| run(tx, &Given::new(now, random, &registry));
+    let command = Command { name: mutation.name, is_batched: mutation.is_batched };
+    let (text, version) = carry_out(context, command, caller, address, key, run).await?;
+    let body = context.0.unread.hold(context, answered(&text, version, version), counted, false)?;
+    Ok(response(body, version))
+}
+
+/// How a command is run.
+#[derive(Clone, Copy)]
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    pub(crate) is_batched: bool,
+}
+
+/// Runs a command for a caller, once for each key. Returns its answer, or the first one if the key was sent before, with a
+/// version that includes the write.
+pub(crate) async fn carry_out(
+    context: &Context,
+    Command { name, is_batched }: Command,
+    caller: &Standing,
+    address: ClientAddress,
+    key: Option<idempotent::Key>,
+    run: impl Fn(&mut Tx<'_>) -> Result<String, Problem> + Send + 'static,
+) -> Result<(String, Version), Problem> {
     if key.is_some() {
         // A call that is refused so far leaves nothing, and is not counted.
         admit(context, &caller.now, address)?;
     }
-    let (registry, now, random) = (context.0.registry.clone(), context.now(), random());
-    let (slow, name) = (context.0.limits.slow_command, mutation.name);
+    let (judge, now, slow) = (judge(context, caller), context.now(), context.0.limits.slow_command);
     let (engine, earlier) = (context.0.engine.clone(), key.clone());
     let command = move |tx: &mut Tx<'_>| {
         let started = Instant::now();
@@ -158,7 +174,7 @@ async fn write(
         {
             return Ok((answer, true));
         }
-        let answer = run(tx, &Given::new(now, random, &registry))?;
+        let answer = run(tx)?;
         if let Some(key) = &key {
             key.keep(tx, &answer, now)?;
         }
@@ -172,20 +188,17 @@ async fn write(
         }
         Ok::<_, Problem>((answer, false))
     };
-    let written = match mutation.is_batched {
-        true => context.store().write_batched(mutation.name, command).await,
-        false => context.store().write(mutation.name, command).await,
-    };
-    let answered = |text: &str, version: Version| {
-        let body = context.0.unread.hold(context, answered(text, version, version), counted, false)?;
-        Ok(response(body, version))
+    let written = match is_batched {
+        true => context.store().write_batched(name, command).await,
+        false => context.store().write(name, command).await,
     };
     match (written, earlier) {
         (Ok((text, false)), key) => {
             if key.is_some() {
-                counted().0.iter().for_each(|one| context.0.keyed_calls.charge(&one.name, text.len()));
+                let counters = Counted::of(&caller.now, address.0);
+                counters.0.iter().for_each(|one| context.0.keyed_calls.charge(&one.name, text.len()));
             }
-            answered(&text, context.store().acknowledged())
+            Ok((text, context.store().acknowledged()))
         }
         (Ok((text, true)), _) => {
             let version = match context.store().is_shared() {
@@ -193,7 +206,7 @@ async fn write(
                 true => context.store().query(Read::default(), |_| Ok::<_, Problem>(())).await?.version,
                 false => context.store().acknowledged(),
             };
-            answered(&text, version)
+            Ok((text, version))
         }
         // The same request, sent at the same time, may have been done: then this one failed because of it.
         (Err(problem), Some(key))
@@ -201,10 +214,7 @@ async fn write(
         {
             let stored = move |snapshot: &mut Snapshot<'_>| key.stored(snapshot, now);
             let answer = context.store().query(Read::default(), stored).await?;
-            match answer.value {
-                Some(text) => answered(&text, answer.version),
-                None => Err(problem),
-            }
+            answer.value.map(|text| (text, answer.version)).ok_or(problem)
         }
         (Err(problem), _) => Err(problem),
     }

@@ -9,6 +9,7 @@ mod streams;
 mod tickets;
 mod unread;
 
+pub(crate) use calls::{Command, carry_out};
 pub(crate) use streams::{Streams, tick};
 pub(crate) use unread::Unread;
 

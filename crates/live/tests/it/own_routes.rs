@@ -5,8 +5,11 @@ use crate::client::Client;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
-use live::Context;
+use live::extract::{Answered, Json, Once};
+use live::{Context, Problem};
+use serde_json::{Value, json};
 use store::testing::TestPlace;
+use store::{Key, Sql, args, sql};
 use tower_http::cors::{Any, CorsLayer};
 
 /// What the documentation says of own routes and CORS, with the layer that it names.
@@ -92,4 +95,88 @@ async fn an_app_answers_paths_that_have_no_route() {
     let nobody = Client::new(server.running.address, "");
     assert_eq!(nobody.send("GET", "/boards/7", &[], "").json()["code"], "unknown_path");
     server.running.stop().await;
+}
+
+static ADD: Sql = sql("UPDATE counters SET value = value + ?2 WHERE id = ?1");
+
+/// Adds to the first counter, as a plain route.
+async fn add(once: Once, Json(by): Json<i64>) -> Result<Answered, Problem> {
+    let write = move |tx: &mut store::Tx<'_>| {
+        tx.changed(Key::row("counters", "id", "1"));
+        match by {
+            0 => Err(Problem::conflict("nothing_to_add", "Add something.")),
+            by => Ok(json!({ "added": tx.exec(&ADD, args![1, by])? as i64 * by })),
+        }
+    };
+    once.write("add", write).await
+}
+
+async fn forgetful(State(context): State<Context>, Json(_): Json<Value>) -> String {
+    context.now().millis().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keyed_route_is_carried_out_once() {
+    let keyed = Router::new().route("/add", post(add)).route("/forgetful", post(forgetful));
+    let plain = Router::new().route("/plain", post(forgetful).get(|| async { "read" }));
+    let database = TestPlace::create();
+    let settings = live::Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    let running =
+        live::serve(app().keyed_routes(keyed).routes(plain), settings).await.expect("the app is served");
+    let clients = ["ada", "grace"].map(|token| Client::new(running.address, token));
+    let [ada, grace] = &clients;
+    ada.value("create", json!({ "id": 1 }));
+    let value = || ada.value("get_counter", json!({ "id": 1 }))["value"].clone();
+    let send = |client: &Client<'_>, path: &str, key: &str, body: &str| {
+        let headers = [("content-type", "application/json"), ("idempotency-key", key)];
+        let answer = client.send("POST", path, &headers, body);
+        (answer.status, answer.json())
+    };
+    let first = send(ada, "/add", "k1", "5");
+    assert_eq!(first, (200, json!({ "added": 5 })));
+    assert_eq!(send(ada, "/add", "k1", "5"), first, "the stored answer");
+    assert_eq!(value(), 5, "it was done once");
+    let (status, problem) = send(ada, "/add", "k1", "6");
+    assert_eq!((status, &problem["code"]), (422, &json!("idempotency_key_reused")));
+    // Another caller, another address and another key are other requests.
+    assert_eq!(send(grace, "/add", "k1", "1").0, 200);
+    assert_eq!(send(ada, "/add?again", "k1", "1").0, 200);
+    assert_eq!(send(ada, "/add", "k2", "1").0, 200);
+    assert_eq!(value(), 8);
+    // An error is not kept, and nothing is done without a key either way.
+    for _ in 0..2 {
+        assert_eq!(send(ada, "/add", "k3", "0").0, 409);
+    }
+    let json = [("content-type", "application/json")];
+    for _ in 0..2 {
+        assert_eq!(ada.send("POST", "/add", &json, "1").status, 200);
+    }
+    assert_eq!(value(), 10, "without a key each request is done");
+    // The same request many times at once.
+    let address = running.address;
+    let all: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let headers = [("content-type", "application/json"), ("idempotency-key", "k4")];
+                Client::new(address, "ada").send("POST", "/add", &headers, "7").status
+            })
+        })
+        .collect();
+    assert!(all.into_iter().all(|one| one.join().expect("no panic") == 200));
+    assert_eq!(value(), 17);
+    // Who has no token shares keys with all others, so they must be hard to guess.
+    let nobody = Client { address, token: None };
+    for (key, status) in [("short", 400), ("0d9c5a3e7b1f42688ab0c1d2", 200)] {
+        assert_eq!(send(&nobody, "/add", key, "1").0, status, "{key}");
+    }
+    let headers = [("idempotency-key", "k5"), ("idempotency-key", "k6"), json[0]];
+    assert_eq!(ada.send("POST", "/add", &headers, "1").json()["code"], "invalid_idempotency_key");
+
+    // A route without the extractor says so, before anything is done.
+    let (status, problem) = send(ada, "/plain", "k1", "5");
+    assert_eq!((status, &problem["code"]), (400, &json!("idempotency_key_unsupported")));
+    assert_eq!(ada.send("POST", "/plain", &json, "5").status, 200);
+    assert_eq!(&*ada.send("GET", "/plain", &[("idempotency-key", "k1")], "").body, "read");
+    assert_eq!(send(ada, "/forgetful", "k1", "5").0, 500, "the app has said that it takes keys");
+    running.stop().await;
 }
