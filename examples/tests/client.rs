@@ -38,8 +38,13 @@ impl TestApp {
     /// The same on a database that has been filled.
     pub async fn start_on(place: TestPlace, app: App) -> TestApp {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let allowed_hosts = vec!["example.test".to_owned()];
-        let settings = Settings { check: true, allowed_hosts, ..Settings::new(place.url(), listen) };
+        let settings = Settings { check: true, ..Settings::new(place.url(), listen) };
+        TestApp::start_with(place, app, settings).await
+    }
+
+    /// The same with settings of the test's own.
+    pub async fn start_with(place: TestPlace, app: App, settings: Settings) -> TestApp {
+        let settings = Settings { allowed_hosts: vec!["example.test".to_owned()], ..settings };
         let running = live::serve(app, settings).await.expect("the app is served");
         TestApp { address: running.address, running, _place: place }
     }

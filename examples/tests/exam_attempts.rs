@@ -59,6 +59,10 @@ async fn wrong_requests_are_refused() {
         ("PATCH", &path, json!({ "answers": { "0": [1] } })),
         ("PATCH", &path, json!({ "answers": { "501": [1] } })),
         ("PATCH", &path, json!({ "answers": { "1": vec![1; 21] } })),
+        ("PATCH", &path, json!({ "answers": {}, "revision": 0 })),
+        ("PATCH", &path, json!({ "answers": {}, "revision": 9_007_199_254_740_992_i64 })),
+        ("POST", "/exams", json!({ "title": "Algebra", "questions": 4, "minutes": 0 })),
+        ("POST", "/exams", json!({ "title": "Algebra", "questions": 4, "sheet": "x".repeat(100_001) })),
     ];
     for (method, path, body) in cases {
         assert_eq!(app.json(method, path, &body).await.problem().0, 400, "{method} {path}");
@@ -85,7 +89,8 @@ async fn the_teacher_sees_progress_live() {
     let app = start().await;
     let ada = begin(&app, "Ada").await;
     assert!(app.get("/").await.body.contains("New exam"));
-    assert_eq!(app.get("/exams/1/about").await.json(), json!({ "title": "Algebra", "questions": 40 }));
+    let about = json!({ "title": "Algebra", "questions": 40, "sheet": null, "minutes": null });
+    assert_eq!(app.get("/exams/1/about").await.json(), about);
     let wrong = app.call("", "exam_progress", &json!({ "exam": "one" })).await;
     assert_eq!(
         (wrong.status, &wrong.json()["detail"]),
@@ -164,5 +169,95 @@ async fn a_page_that_is_opened_before_its_exam_shows_it_later() {
     events.next("error").await;
     app.json("POST", "/exams", &json!({ "title": "Algebra", "questions": 40 })).await;
     assert_eq!(events.next("value").await["value"], json!([]));
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_save_that_arrives_late_changes_nothing() {
+    let app = start().await;
+    let path = begin(&app, "Ada").await;
+    let (older, newer) = (json!({ "1": [1], "2": [1] }), json!({ "1": [1], "2": [1], "3": [1] }));
+    let save = async |answers: &serde_json::Value, revision: i64| {
+        app.json("PATCH", &path, &json!({ "answers": answers, "revision": revision })).await
+    };
+    let first = save(&newer, 7).await;
+    assert_eq!((first.status, &first.json()["revision"]), (200, &json!(7)));
+    let late = save(&older, 6).await;
+    assert_eq!(late.problem(), (409, "stale".to_owned()));
+    assert_eq!(late.json()["revision"], 7, "the current one: {late:?}");
+    // The same again, because its answer was lost; and another page that has counted as far.
+    let again = save(&newer, 7).await;
+    assert_eq!((again.status, again.json()), (200, first.json()));
+    let other = save(&older, 7).await;
+    assert_eq!((other.problem(), &other.json()["revision"]), ((409, "stale".to_owned()), &json!(7)));
+    let attempt = app.get(&path).await.json();
+    assert_eq!((&attempt["answers"], &attempt["revision"]), (&newer, &json!(7)));
+    // Without a revision the last save wins, and the revision stays.
+    assert_eq!(app.json("PATCH", &path, &json!({ "answers": older })).await.status, 200);
+    assert_eq!(app.get(&path).await.json()["answers"], older);
+    assert_eq!(save(&newer, 7).await.problem().1, "stale", "what was saved with 7 is not there any more");
+    assert_eq!(save(&newer, 8).await.status, 200);
+    // Of many at once the greatest is left.
+    let own = |revision: i64| json!({ "1": [revision] });
+    let (a, b, c, d, e) = (own(28), own(12), own(27), own(9), own(20));
+    let saves = tokio::join!(save(&a, 28), save(&b, 12), save(&c, 27), save(&d, 9), save(&e, 20));
+    let statuses = [saves.0, saves.1, saves.2, saves.3, saves.4].map(|answer| answer.status);
+    assert!(statuses.iter().all(|status| [200, 409].contains(status)) && statuses[0] == 200, "{statuses:?}");
+    assert_eq!(app.get(&path).await.json()["answers"], own(28));
+    let submit = format!("{path}/submit");
+    assert_eq!(app.send("POST", &submit, &[], "").await.status, 200);
+    assert_eq!(save(&newer, 99).await.problem().1, "already_submitted");
+    assert_eq!(save(&json!({ "1": [28] }), 28).await.status, 200, "this is what is there");
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_with_a_key_are_done_once() {
+    let app = start().await;
+    let key = [("content-type", "application/json"), ("idempotency-key", "5f0c7c1e9b7d4a3fa5d1e2b3")];
+    let student = json!({ "student": "Ada" }).to_string();
+    let first = app.send("POST", "/exams/1/attempts", &key, &student).await;
+    let second = app.send("POST", "/exams/1/attempts", &key, &student).await;
+    assert_eq!((first.status, second.status, first.json()), (201, 201, second.json()));
+    assert_eq!(app.get("/attempts/2").await.status, 404, "one attempt");
+    let submitted = app.send("POST", "/attempts/1/submit", &key[1..], "").await;
+    let again = app.send("POST", "/attempts/1/submit", &key[1..], "").await;
+    assert_eq!((submitted.status, again.status, submitted.json()), (200, 200, again.json()));
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_ends_with_its_time() {
+    let place = TestPlace::create();
+    let clock = std::sync::Arc::new(std::sync::atomic::AtomicI64::new(1_800_000_000_000));
+    let shown = clock.clone();
+    let settings = Settings {
+        clock: std::sync::Arc::new(move || {
+            store::Time::from_millis(shown.load(std::sync::atomic::Ordering::Relaxed))
+        }),
+        check: true,
+        ..Settings::new(place.url(), "127.0.0.1:0".parse().expect("an address"))
+    };
+    let app = TestApp::start_with(place, exam_attempts::app(), settings).await;
+    let pass = |seconds: i64| clock.fetch_add(seconds * 1_000, std::sync::atomic::Ordering::Relaxed);
+    let exam =
+        json!({ "title": "Algebra", "questions": 2, "minutes": 30, "sheet": "1 + 1?\n2\n3\n\n2 * 2?\n4\n5" });
+    assert_eq!(app.json("POST", "/exams", &exam).await.status, 201);
+    let path = begin(&app, "Ada").await;
+    let page = app.get(&format!("{path}/page")).await;
+    assert!(page.header("content-type").starts_with("text/html") && page.body.contains("fieldset"));
+    assert_eq!(app.get(&path).await.json()["ends_at"], 1_800_000_000_000_i64 + 30 * 60_000);
+    pass(30 * 60 + 5);
+    for (revision, status) in [(Some(1), 200), (None, 200)] {
+        let body = json!({ "answers": { "1": [1] }, "revision": revision });
+        assert_eq!(app.json("PATCH", &path, &body).await.status, status, "the last save was on its way");
+    }
+    pass(6);
+    for revision in [Some(2), None] {
+        let body = json!({ "answers": {}, "revision": revision });
+        assert_eq!(app.json("PATCH", &path, &body).await.problem(), (409, "time_over".to_owned()));
+    }
+    assert_eq!(app.send("POST", &format!("{path}/submit"), &[], "").await.status, 200);
+    assert_eq!(app.get(&path).await.json()["answers"], json!({ "1": [1] }));
     app.stop().await;
 }

@@ -4,6 +4,7 @@ use crate::exams;
 use live::Problem;
 use serde::Serialize;
 use serde_json::Value;
+use std::time::Duration;
 use store::{Error, Key, Row, Snapshot, Time, Tx, args, sql, statements, update_if};
 use utoipa::ToSchema;
 
@@ -28,13 +29,33 @@ pub struct Attempt {
     exam_id: i64,
     /// The choices, by number of the question.
     answers: Value,
+    /// That of the last save that had one.
+    revision: i64,
+    /// Unix milliseconds, if the exam has a time.
+    ends_at: Option<i64>,
 }
 
+/// A saved sheet.
+pub struct Save {
+    pub answers: String,
+    pub answered: i64,
+    /// The client counts its saves: then an older one that comes late changes nothing.
+    pub revision: Option<i64>,
+    pub now: Time,
+}
+
+/// So long after the end the last save may still arrive.
+const GRACE: Duration = Duration::from_secs(10);
+
 statements! {
-    static INSERT = store::insert("attempts", &[&["id", "exam_id", "student", "answers", "answered", "saved_at"]]);
-    static SAVE = update_if("attempts", "id", &["answers", "answered", "saved_at"], "submitted_at IS NULL");
+    static INSERT = store::insert("attempts", &[&["id", "exam_id", "student", "answers", "answered", "saved_at", "ends_at"]]);
+    static SAVE = update_if("attempts", "id", &["answers", "answered", "saved_at"],
+        "submitted_at IS NULL AND ends_at IS NULL");
+    static SAVE_IF = sql("UPDATE attempts SET answers = ?2, answered = ?3, saved_at = ?4, revision = COALESCE(?5, revision)
+     WHERE id = ?1 AND submitted_at IS NULL AND (ends_at IS NULL OR ends_at > ?6) AND (?5 IS NULL OR revision < ?5)");
     static SUBMIT = sql("UPDATE attempts SET submitted_at = ?2 WHERE id = ?1 AND submitted_at IS NULL");
-    static FIND = sql("SELECT id, student, answered, saved_at, submitted_at, exam_id, answers FROM attempts WHERE id = ?1");
+    static FIND = sql("SELECT id, student, answered, saved_at, submitted_at, exam_id, answers, revision, ends_at
+     FROM attempts WHERE id = ?1");
     static PAGE_AFTER = sql("SELECT id, student, answered, saved_at, submitted_at
      FROM attempts WHERE exam_id = ?1 AND id > ?2 ORDER BY id LIMIT 50");
 }
@@ -52,40 +73,68 @@ fn list_key(exam: i64) -> Key {
 /// Starts an attempt.
 pub fn start(tx: &mut Tx<'_>, exam: i64, student: &str, now: Time) -> Result<Attempt, Problem> {
     exams::check_name("student", student)?;
-    exams::find(tx.snapshot(), exam)?;
-    let id = insert(tx, exam, student, 1, now)?;
+    let minutes = exams::find(tx.snapshot(), exam)?.minutes;
+    let ends_at = minutes.map(|minutes| now + Duration::from_secs(60 * minutes.unsigned_abs()));
+    let id = insert(tx, exam, student, 1, now, ends_at)?;
     find(tx.snapshot(), id)
 }
 
 /// Inserts attempts without answers and returns the id of the first.
-pub fn insert(tx: &mut Tx<'_>, exam_id: i64, student: &str, count: i64, now: Time) -> Result<i64, Problem> {
+pub fn insert(
+    tx: &mut Tx<'_>,
+    exam_id: i64,
+    student: &str,
+    count: i64,
+    now: Time,
+    ends_at: Option<Time>,
+) -> Result<i64, Problem> {
     let first = exams::reserve_ids(tx, "attempts", count)?;
     for id in first..first + count {
-        tx.exec(&INSERT, args![id, exam_id, student, "{}", 0, now])?;
+        tx.exec(&INSERT, args![id, exam_id, student, "{}", 0, now, ends_at])?;
         tx.changed(row_key(id));
     }
     tx.changed(list_key(exam_id));
     Ok(first)
 }
 
-/// Saves all answers of an attempt that is not submitted: one statement, because all students do this all the time.
-pub fn save(tx: &mut Tx<'_>, id: i64, answers: &str, answered: i64, now: Time) -> Result<(), Problem> {
-    let saved = tx.exec_one(&SAVE, args![id, answers, answered, now])?;
+/// Saves all answers of an attempt that is not over, and returns when they were saved. One statement, because all students do
+/// this all the time.
+pub fn save(tx: &mut Tx<'_>, id: i64, new: &Save) -> Result<i64, Problem> {
+    let Save { answers, answered, revision, now } = new;
     tx.changed(row_key(id));
-    if saved { Ok(()) } else { Err(refusal(tx, id)) }
+    if revision.is_none() && tx.exec_one(&SAVE, args![id, answers, *answered, *now])? {
+        return Ok(now.millis());
+    }
+    let latest = Time::from_millis(now.millis() - GRACE.as_millis() as i64);
+    if tx.exec_one(&SAVE_IF, args![id, answers, *answered, *now, *revision, latest])? {
+        return Ok(now.millis());
+    }
+    let found = find(tx.snapshot(), id)?;
+    // Sent again because its answer was lost.
+    let is_again = *revision == Some(found.revision) && found.answers.to_string() == *answers;
+    if is_again { Ok(found.progress.saved_at) } else { Err(refusal(&found, *revision)) }
 }
 
 /// Ends an attempt. Its answers stay as they are.
 pub fn submit(tx: &mut Tx<'_>, id: i64, now: Time) -> Result<Attempt, Problem> {
     let submitted = tx.exec(&SUBMIT, args![id, now])?;
     tx.changed(row_key(id));
-    if submitted == 0 { Err(refusal(tx, id)) } else { find(tx.snapshot(), id) }
+    let found = find(tx.snapshot(), id)?;
+    if submitted == 0 { Err(refusal(&found, None)) } else { Ok(found) }
 }
 
 /// Why no row was changed.
-fn refusal(tx: &mut Tx<'_>, id: i64) -> Problem {
-    let submitted = "The attempt is submitted. It does not change any more.";
-    find(tx.snapshot(), id).err().unwrap_or_else(|| Problem::conflict("already_submitted", submitted))
+fn refusal(found: &Attempt, revision: Option<i64>) -> Problem {
+    if found.progress.submitted_at.is_some() {
+        let detail = "The attempt is submitted. It does not change any more.";
+        return Problem::conflict("already_submitted", detail);
+    }
+    if revision.is_none_or(|revision| revision > found.revision) {
+        return Problem::conflict("time_over", "The time is over. What was saved until then counts.");
+    }
+    let detail =
+        format!("Revision {} is saved already. Read the attempt, and save a greater one.", found.revision);
+    Problem::conflict("stale", detail).with("revision", found.revision)
 }
 
 /// The attempt with this id.
@@ -108,5 +157,11 @@ fn progress(row: &Row<'_>) -> Result<Progress, Error> {
 
 fn read(row: &Row<'_>) -> Result<Attempt, Error> {
     let answers = serde_json::from_str(&row.get::<String>(6)?).unwrap_or_default();
-    Ok(Attempt { progress: progress(row)?, exam_id: row.get(5)?, answers })
+    Ok(Attempt {
+        progress: progress(row)?,
+        exam_id: row.get(5)?,
+        answers,
+        revision: row.get(7)?,
+        ends_at: row.get(8)?,
+    })
 }
