@@ -69,6 +69,11 @@ impl Actor {
         Actor::new("unknown".to_owned(), address.to_owned(), now, random)
     }
 
+    /// Whether a program acts: an API key or a machine client.
+    pub(crate) fn is_program(&self) -> bool {
+        ApiKeyId::parse(&self.who).is_ok() || ClientId::parse(&self.who).is_ok()
+    }
+
     /// The same request as an action of `user`, who is known only inside the command. It counts its entries from zero:
     /// the command uses either the one or the other.
     pub(crate) fn as_user(&self, user: &UserId) -> Actor {

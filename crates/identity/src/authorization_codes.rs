@@ -65,8 +65,9 @@ statements! {
     );
     static LOCK = lock("authorization_codes", "id");
     static GET = sql("SELECT a.hash, a.client_id, a.session_id, a.redirect_uri, a.scope, a.challenge, a.nonce, a.expires_at,
-      a.redeemed_at, a.grant_id, s.user_id, c.consent_required
-     FROM authorization_codes a JOIN sessions s ON s.id = a.session_id JOIN clients c ON c.id = a.client_id WHERE a.id = ?1");
+      a.redeemed_at, a.grant_id, s.user_id, c.consent_required, v.changed_at, v.accepted_at
+     FROM authorization_codes a JOIN sessions s ON s.id = a.session_id JOIN clients c ON c.id = a.client_id
+     LEFT JOIN client_reviews v ON v.client_id = a.client_id WHERE a.id = ?1");
     static PEEK = sql("SELECT c.hash, s.user_id, c.scope FROM authorization_codes c
      JOIN sessions s ON s.id = c.session_id WHERE c.id = ?1 AND c.client_id = ?2");
     static REDEEM = sql(
@@ -165,6 +166,8 @@ pub fn redeem(
     }
     let stored = tx
         .one(&GET, args![&id], |row| {
+            let needs_review =
+                row.get::<Option<Time>>(12)?.is_some() && row.get::<Option<Time>>(13)?.is_none();
             Ok(Stored {
                 hash: row.get(0)?,
                 client: row.get(1)?,
@@ -177,7 +180,7 @@ pub fn redeem(
                 redeemed_at: row.get(8)?,
                 grant: row.get(9)?,
                 user: row.get(10)?,
-                consent_required: row.get(11)?,
+                consent_required: row.get::<bool>(11)? || needs_review,
             })
         })?
         .ok_or(Error::InvalidGrant)?;

@@ -1,12 +1,12 @@
 //! Consents: the scope that a user has approved for a client. A consent is stored until a newer one replaces it, or the user
-//! withdraws it.
+//! withdraws it. It no longer counts after a program changed where the client's codes go.
 
 use crate::audit::{self, Actor};
 use crate::grants;
 use crate::ids::{ClientId, GrantId, UserId};
 use crate::scopes::Scope;
 use crate::sessions::Session;
-use crate::{Result, Time, users};
+use crate::{Result, Time, clients, users};
 use store::{Snapshot, Tx, args, sql, statements, upsert};
 
 /// Consents that [`of_user`] returns at most.
@@ -15,14 +15,14 @@ const SHOWN_MAX: i64 = 200;
 const REVOKED_MAX: i64 = 200;
 
 statements! {
-    static PUT = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at"]);
+    static PUT = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at", "client_changes"]);
     static OF_USER = sql("SELECT n.client_id, c.name, n.scope, n.granted_at FROM consents n
      JOIN clients c ON c.id = n.client_id WHERE n.user_id = ?1 ORDER BY n.granted_at DESC, n.client_id LIMIT ?2");
     static DELETE = sql("DELETE FROM consents WHERE user_id = ?1 AND client_id = ?2");
     static GRANTS = sql("SELECT g.id FROM sessions s JOIN grants g ON g.session_id = s.id
      WHERE s.user_id = ?1 AND g.client_id = ?2 AND g.revoked_at IS NULL LIMIT ?3");
     static DELETE_OF_USER = sql("DELETE FROM consents WHERE user_id = ?1");
-    static GET = sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2");
+    static GET = sql("SELECT scope, client_changes FROM consents WHERE user_id = ?1 AND client_id = ?2");
 }
 
 /// Stores the consent of the session's user to this scope for the client.
@@ -33,8 +33,8 @@ pub fn give(
     scope: &Scope,
     actor: &Actor,
 ) -> Result<()> {
-    let scope = scope.to_string();
-    tx.exec(&PUT, args![&session.user, client, &scope, actor.now])?;
+    let (scope, changes) = (scope.to_string(), clients::changes(tx.snapshot(), client)?);
+    tx.exec(&PUT, args![&session.user, client, &scope, actor.now, changes])?;
     audit::note(tx, &session.organization, actor, "consent.given", client.as_str(), &scope)
 }
 
@@ -86,13 +86,20 @@ pub(crate) fn delete_of_user(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
     Ok(())
 }
 
-/// Whether the user consented to at least this scope for the client.
+/// Whether the user consented to at least this scope for the client as it is now.
 pub fn has_consented(
     snapshot: &mut Snapshot<'_>,
     user: &UserId,
     client: &ClientId,
     scope: &Scope,
 ) -> Result<bool> {
-    let known: Option<String> = snapshot.one(&GET, args![user, client], |row| row.get(0))?;
-    Ok(known.is_some_and(|known| scope.is_within(&Scope::parse(&known))))
+    let known: Option<(String, i64)> =
+        snapshot.one(&GET, args![user, client], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    match known {
+        // Fewer: a program has changed where its codes go since.
+        Some((known, knew)) if scope.is_within(&Scope::parse(&known)) => {
+            Ok(knew == clients::changes(snapshot, client)?)
+        }
+        _ => Ok(false),
+    }
 }

@@ -12,12 +12,21 @@ use crate::{Access, Error, Result, Time, clients};
 use std::sync::Arc;
 use store::Snapshot;
 
-/// What a program may be allowed in an organization. `x:write` includes `x:read`.
+/// The scope for the addresses of clients: where the codes of users go, and users after a sign-out.
+pub const CLIENT_REDIRECTS: &str = "clients:redirects";
+/// The scope for the secrets of clients.
+pub const CLIENT_SECRETS: &str = "clients:secrets";
+/// The scope for links that sign users in or set their passwords.
+pub const USER_LINKS: &str = "users:links";
+
+/// What a program may be allowed in an organization. `x:write` includes `x:read`, and none of the others.
 pub const SCOPES: &[&str] = &[
     "services:read",
     "services:write",
     "clients:read",
     "clients:write",
+    CLIENT_REDIRECTS,
+    CLIENT_SECRETS,
     "plans:read",
     "plans:write",
     "customers:read",
@@ -25,6 +34,7 @@ pub const SCOPES: &[&str] = &[
     "subscriptions:write",
     "users:read",
     "users:write",
+    USER_LINKS,
     "audit:read",
     "billing:read",
     "billing:write",
@@ -47,12 +57,12 @@ impl Need {
             Need::Write => format!("{noun}:write"),
         }
     }
+}
 
-    /// Whether a program with this scope may do it.
-    fn is_met(self, scope: &Scope, noun: &str) -> bool {
-        scope.contains(&Need::Write.scope(noun))
-            || (self == Need::Read && scope.contains(&Need::Read.scope(noun)))
-    }
+/// Whether a program with the scope `own` may do what needs the scope `needed`.
+fn is_met(own: &Scope, needed: &str) -> bool {
+    let writes = needed.strip_suffix(":read").map(|noun| Need::Write.scope(noun));
+    own.contains(needed) || writes.is_some_and(|writes| own.contains(&writes))
 }
 
 /// A program that a request comes from.
@@ -73,11 +83,11 @@ impl Program {
         }
     }
 
-    /// Whether the program may do this with objects of a kind, such as `users`.
-    pub fn allows(&self, noun: &str, need: Need) -> bool {
+    /// Whether the program may do what needs this scope, such as `users:read`.
+    pub fn allows(&self, needed: &str) -> bool {
         match self {
-            Program::Key(key) => need.is_met(&key.scope, noun),
-            Program::Client(access) => need.is_met(&access.terms.scope, noun),
+            Program::Key(key) => is_met(&key.scope, needed),
+            Program::Client(access) => is_met(&access.terms.scope, needed),
         }
     }
 
@@ -89,14 +99,13 @@ impl Program {
         }
     }
 
-    /// Checks inside a command that the program still may. Returns the organization. A key or token that is no longer
-    /// valid is [`Error::InvalidGrant`].
+    /// Checks inside a command that the program still has all scopes that it needs. Returns the organization. A key or
+    /// token that is no longer valid is [`Error::InvalidGrant`].
     pub fn require(
         &self,
         snapshot: &mut Snapshot<'_>,
         organization: &OrganizationId,
-        noun: &str,
-        need: Need,
+        needed: &[String],
         now: Time,
     ) -> Result<Organization> {
         let scope = match self {
@@ -107,7 +116,7 @@ impl Program {
         if organization.status != Status::Active {
             return Err(Error::InvalidGrant);
         }
-        if !need.is_met(&scope, noun) {
+        if needed.is_empty() || !needed.iter().all(|needed| is_met(&scope, needed)) {
             let problem = "This program lacks the scope; use an API key or a token that has it.";
             return Err(Error::Forbidden { problem });
         }

@@ -1,12 +1,14 @@
 //! OAuth clients: web, spa, native, device and machine; each with its grant types, redirect URIs and secrets.
 //!
-//! `kind.rs` defines the kinds, `options.rs` the options with named values, `uris.rs` what an address may be,
-//! `redirects.rs` the redirect URIs, `secrets.rs` the client secrets, and `administration.rs` the scopes with which a machine client administers its organization.
+//! `kind.rs` defines the kinds, `options.rs` the options with named values, `uris.rs` what an address may be, `redirects.rs`
+//! the redirect URIs, `secrets.rs` the client secrets, `administration.rs` the scopes with which a machine client
+//! administers its organization, and `reviews.rs` what an owner has to look at after a program changed a client.
 
 mod administration;
 mod kind;
 mod options;
 mod redirects;
+mod reviews;
 mod secrets;
 mod uris;
 
@@ -15,9 +17,11 @@ pub use administration::{grant_scopes, revoke_scopes};
 pub use kind::{DEVICE_GRANT, Kind};
 pub use options::{Pkce, parse_id_token_alg};
 pub use redirects::{URIS_MAX, check_list as check_uri_list, check_redirect_uris};
+pub(crate) use reviews::changes;
 pub use secrets::{ClientSecret, NewSecret, add_secret, delete_secret, list_secrets};
 pub use uris::{LENGTH_MAX as URI_LENGTH_MAX, Purpose, check_uri};
 
+use crate::administrators::Role;
 use crate::audit::{self, Actor};
 use crate::ids::{ClientId, OrganizationId, ServiceId};
 use crate::keys::Algorithm;
@@ -59,6 +63,9 @@ pub struct Client {
     pub pkce_used_at: Option<Time>,
     /// Whether a user must give consent before the client gets its first code.
     pub consent_required: bool,
+    /// Whether a program made the client or changed its redirect URIs, and no owner has accepted that yet. Consent is
+    /// required until then.
+    pub needs_review: bool,
     /// The signature algorithm of its ID tokens.
     pub id_token_alg: Algorithm,
     /// The type of access tokens that its service accepts.
@@ -97,9 +104,10 @@ impl Client {
     }
 
     /// Whether a consent counts for later requests to this redirect URI. Any program on a machine can pretend to be its
-    /// native app, but not claim the app's https address (RFC 8252 section 8.6).
+    /// native app, but not claim the app's https address (RFC 8252 section 8.6). Before its review, a consent to the
+    /// product must not count for an address that a stolen key has added.
     pub fn keeps_consent(&self, redirect_uri: &str) -> bool {
-        self.kind != Kind::Native || redirect_uri.starts_with("https://")
+        !self.needs_review && (self.kind != Kind::Native || redirect_uri.starts_with("https://"))
     }
 
     /// The name of the product that users sign in to: its service, or the client itself if it belongs to `platform`.
@@ -174,10 +182,11 @@ pub struct ClientPatch {
 const COLUMNS: &str =
     "SELECT c.id, c.organization_id, o.slug, o.name, c.service_id, s.slug, s.name, c.kind, c.name, c.grants,
             c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow, s.access_token_typ,
-            a.pkce_used_at, c.administration_scope
+            a.pkce_used_at, c.administration_scope, v.changed_at, v.accepted_at
      FROM clients c
      JOIN organizations o ON o.id = c.organization_id
      LEFT JOIN client_activity a ON a.client_id = c.id
+     LEFT JOIN client_reviews v ON v.client_id = c.id
      LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
      LEFT JOIN services s ON s.id = c.service_id";
 
@@ -220,6 +229,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
     let kind: String = row.get(7)?;
     let id_token_alg: String = row.get(12)?;
     let broken = |_| store::Error::Database(format!("client with an unknown kind or algorithm ({kind:?})"));
+    let needs_review = row.get::<Option<Time>>(18)?.is_some() && row.get::<Option<Time>>(19)?.is_none();
     Ok(Client {
         id: row.get(0)?,
         organization: row.get(1)?,
@@ -234,7 +244,8 @@ fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
         device_flow: DeviceFlow::read(row, 14)?,
         pkce: if row.get(10)? { Pkce::Required } else { Pkce::Optional },
         pkce_used_at: row.get(16)?,
-        consent_required: row.get(11)?,
+        consent_required: row.get::<bool>(11)? || needs_review,
+        needs_review,
         id_token_alg: parse_id_token_alg(&id_token_alg).map_err(broken)?,
         access_token_typ: AccessTokenTyp::read(row, 15)?,
         scope: Scope::parse(&row.get::<Option<String>>(17)?.unwrap_or_default()),
@@ -251,16 +262,17 @@ pub(crate) fn key(id: &ClientId) -> Key {
 }
 
 /// The keys of a client, without those of its service and organization.
-pub fn keys(id: &ClientId) -> [Key; 4] {
+pub fn keys(id: &ClientId) -> [Key; 5] {
     [
         key(id),
         Key::row("redirect_uris", "client_id", id.as_str()),
         Key::row("post_logout_redirect_uris", "client_id", id.as_str()),
         Key::row("client_secrets", "client_id", id.as_str()),
+        reviews::key(id),
     ]
 }
 
-/// Creates a client of a service, or of `platform` if `service` is `None`.
+/// Creates a client of a service, or of `platform` if `service` is `None`. One that a program creates needs a review.
 pub fn create(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -289,12 +301,23 @@ pub fn create(
     )?;
     redirects::replace(tx, &new.id, new.kind, &new.redirect_uris)?;
     redirects::replace_post_logout(tx, &new.id, &new.post_logout_redirect_uris)?;
+    // No other kind gets codes: a device asks its user each time, and a machine has none.
+    if actor.is_program() && new.kind.default_grants().contains(&"authorization_code") {
+        reviews::need(tx, &new.id, actor)?;
+    }
     keys(&new.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, organization, actor, "client.created", new.id.as_str(), kind)
 }
 
-/// Changes a client. Values that it has already change nothing, and leave no audit entry.
-pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Actor) -> Result<Client> {
+/// Changes a client. Values that it has already change nothing, and leave no audit entry. An owner who sets
+/// `consent_required`, to either value, accepts what programs have changed.
+pub fn patch(
+    tx: &mut Tx<'_>,
+    client: &Client,
+    patch: &ClientPatch,
+    role: Role,
+    actor: &Actor,
+) -> Result<Client> {
     refuse_first_party(client)?;
     tx.lock(&secrets::LOCK, (&client.id).into())?;
     // Reads the client again under the lock: another request may have changed other fields since `client` was read.
@@ -309,7 +332,14 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
         );
         return Err(Error::invalid("device_flow", problem));
     }
-    let fields = patch.fields_unlike(&client, name.as_deref());
+    let moves = differ(patch.redirect_uris.as_deref(), &client.redirect_uris);
+    let is_reviewed = client.needs_review && role == Role::Owner && patch.consent_required.is_some();
+    let stays_open =
+        client.needs_review && !is_reviewed || actor.is_program() && (moves || client.consent_required);
+    if stays_open && patch.consent_required == Some(false) {
+        return Err(Error::Forbidden { problem: reviews::OWNERS_ACCEPT });
+    }
+    let fields = patch.fields_unlike(&client, name.as_deref(), is_reviewed);
     if fields.is_empty() {
         return Ok(client);
     }
@@ -327,9 +357,25 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
     if let Some(uris) = &patch.post_logout_redirect_uris {
         redirects::replace_post_logout(tx, &client.id, uris)?;
     }
+    if moves && actor.is_program() {
+        reviews::need(tx, &client.id, actor)?;
+    }
+    if is_reviewed {
+        reviews::accept(tx, &client, actor)?;
+    }
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, &client.organization, actor, "client.changed", client.id.as_str(), &fields)?;
     get(tx.snapshot(), &client.id)
+}
+
+/// Whether a list of addresses differs from the registered ones, in any order.
+fn differ(wanted: Option<&[String]>, uris: &[String]) -> bool {
+    let sorted = |uris: &[String]| {
+        let mut uris = uris.to_vec();
+        uris.sort_unstable();
+        uris
+    };
+    wanted.is_some_and(|wanted| sorted(wanted) != sorted(uris))
 }
 
 /// Sets the redirect URIs of a client that is built in. They follow the address of the server, and nobody else sets them.
@@ -364,26 +410,18 @@ fn grants_of(client: &Client, device_flow: bool) -> String {
 
 impl ClientPatch {
     /// The names of the fields that it changes, for the audit log.
-    fn fields_unlike(&self, client: &Client, name: Option<&str>) -> String {
-        let sorted = |uris: &[String]| {
-            let mut uris = uris.to_vec();
-            uris.sort_unstable();
-            uris
-        };
-        let differ = |wanted: &Option<Vec<String>>, uris: &[String]| {
-            wanted.as_deref().is_some_and(|wanted| sorted(wanted) != sorted(uris))
-        };
+    fn fields_unlike(&self, client: &Client, name: Option<&str>, is_reviewed: bool) -> String {
         let may_use_devices = client.may(DEVICE_GRANT);
         audit::fields(&[
             ("name", name.is_some_and(|name| name != client.name)),
-            ("redirect_uris", differ(&self.redirect_uris, &client.redirect_uris)),
+            ("redirect_uris", differ(self.redirect_uris.as_deref(), &client.redirect_uris)),
             (
                 "consent_required",
-                self.consent_required.is_some_and(|wanted| wanted != client.consent_required),
+                is_reviewed || self.consent_required.is_some_and(|wanted| wanted != client.consent_required),
             ),
             (
                 "post_logout_redirect_uris",
-                differ(&self.post_logout_redirect_uris, &client.post_logout_redirect_uris),
+                differ(self.post_logout_redirect_uris.as_deref(), &client.post_logout_redirect_uris),
             ),
             ("pkce", self.pkce.is_some_and(|wanted| wanted != client.pkce)),
             ("id_token_alg", self.id_token_alg.is_some_and(|wanted| wanted != client.id_token_alg)),
@@ -397,6 +435,7 @@ pub fn delete(tx: &mut Tx<'_>, client: &Client, actor: &Actor) -> Result<()> {
     refuse_first_party(client)?;
     redirects::delete_all(tx, &client.id)?;
     secrets::delete_all(tx, &client.id)?;
+    reviews::delete(tx, &client.id)?;
     tx.exec(&DELETE_ACTIVITY, args![&client.id])?;
     tx.exec(&DELETE, args![&client.id])?;
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));

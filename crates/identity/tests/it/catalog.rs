@@ -14,7 +14,7 @@ use std::time::Duration;
 
 async fn patch(test: &TestIdentity, client: &Client, patch: ClientPatch) -> Result<Client> {
     let client = client.clone();
-    test.write(move |tx, actor| clients::patch(tx, &client, &patch, actor)).await
+    test.write(move |tx, actor| clients::patch(tx, &client, &patch, Role::Owner, actor)).await
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! cache.
 
 use crate::support::{START, TestIdentity};
+use identity::administrators::Role;
 use identity::clients::{self, Client, ClientPatch, Kind};
 use identity::devices::{self, Decision, LIFE, NewDevice, Redeemed, Redemption};
 use identity::grants::NewRefresh;
@@ -74,7 +75,7 @@ impl Fixture {
         let switched = self.test.write(move |tx, actor| {
             let client = clients::get(tx.snapshot(), &id)?;
             let patch = ClientPatch { device_flow: Some(on), ..ClientPatch::default() };
-            clients::patch(tx, &client, &patch, actor)
+            clients::patch(tx, &client, &patch, Role::Owner, actor)
         });
         switched.await.expect("switches")
     }

@@ -156,6 +156,8 @@ pub(super) struct Client {
     redirect_uris: Vec<String>,
     post_logout_redirect_uris: Vec<String>,
     consent_required: bool,
+    /// Whether an owner has to accept what a program made or changed.
+    needs_review: bool,
     pkce: String,
     pkce_used_at: Nullable<Time>,
     id_token_alg: String,
@@ -178,6 +180,7 @@ impl Record for Client {
             detail("redirect uris", &self.redirect_uris),
             detail("post-logout uris", &self.post_logout_redirect_uris),
             detail("consent required", self.consent_required),
+            column("review", if self.needs_review { "needed" } else { "" }),
             column("PKCE", &self.pkce),
             detail("last used PKCE", Cell::nullable(self.pkce_used_at.0.as_ref())),
             detail("ID token alg", &self.id_token_alg),

@@ -14,7 +14,8 @@ use serde::Deserialize;
                   \n\
                   A key with --service reads the users of that service and what they may use; its scopes are users:read\n\
                   and entitlements:read. A key without --service administers the organization; its scopes are services,\n\
-                  clients, plans, subscriptions, users and billing with :read or :write, customers:read and audit:read.")]
+                  clients, plans, subscriptions, users and billing with :read or :write, customers:read and audit:read;\n\
+                  and clients:redirects, clients:secrets and users:links, each worth more to a thief than it looks.")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,

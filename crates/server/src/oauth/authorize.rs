@@ -113,6 +113,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Where the answer goes.
+    pub(crate) fn redirect_uri(&self) -> &str {
+        self.reply_to.redirect_uri()
+    }
+
     /// This request's own address, with a note that lets the user of `session` sign in for it.
     pub(crate) fn address(&self, app: &App, session: Option<&Session>) -> String {
         let note = match &self.note {

@@ -6,7 +6,8 @@
 use super::operation::Operation;
 use crate::app::App;
 use crate::web::administration::{
-    self, Admin, Administrator, Owner, OwnerOfDeleted, OwnerOrSelf, PlatformOwner, PlatformUser,
+    self, Admin, AdminOrProgram, Administrator, Owner, OwnerOfDeleted, OwnerOrSelf, PlatformOwner,
+    PlatformUser,
 };
 use crate::web::auth::{Address, ServiceUser};
 use crate::web::error::Problem;
@@ -196,6 +197,12 @@ impl Describe for Admin {
         operation.text("For admins and owners of the organization.").keyed();
         in_organization(operation, Some(Need::Write));
         operation.fails(&["forbidden", "organization_not_active"]);
+    }
+}
+
+impl Describe for AdminOrProgram {
+    fn describe(operation: &mut Operation) {
+        <Admin as Describe>::describe(operation);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::api::{
 };
 use crate::webhooks;
 use identity::api_keys::SERVICE_SCOPES;
+use identity::programs::CLIENT_REDIRECTS;
 use utoipa::openapi::path::HttpMethod::{Delete, Get, Patch, Post, Put};
 
 /// Adds all of them, in the order in which they are shown.
@@ -132,11 +133,15 @@ fn of_catalog(api: &mut Description) {
     let base = "/api/organizations/{org}/clients";
     api.add(Get, base, clients::list, "listClients", "List clients");
     api.add(Post, base, clients::create, "createClient", "Create a client")
-        .text("The answer holds the only copy of the secret, if the kind has one.");
+        .text("The answer holds the only copy of the secret, if the kind has one.")
+        .text("A program also needs `clients:redirects` for addresses, and `clients:secrets` for a kind with a secret. What it makes asks users for consent until an owner sets `consent_required`.");
     let one = "/api/organizations/{org}/clients/{client}";
     api.add(Get, one, clients::get, "getClient", "Get a client");
     api.add(Patch, one, clients::change, "changeClient", "Change a client")
         .text("A list replaces the old list.")
+        .text("A program needs `clients:redirects` for addresses, and `clients:write` for anything else. If it changes `redirect_uris`, all consents end, and the client asks for consent until an owner sets `consent_required`.")
+        .access_token([CLIENT_REDIRECTS])
+        .api_key([CLIENT_REDIRECTS])
         .fails(&["first_party"]);
     api.add(Delete, one, clients::delete, "deleteClient", "Delete a client")
         .text("All of its grants are revoked.")
@@ -255,7 +260,7 @@ fn of_users(api: &mut Description) {
     let base = "/api/organizations/{org}/users";
     api.add(Get, base, users::list, "listUsers", "List users");
     api.add(Post, base, users::create, "createUser", "Create a user")
-        .text("The account has no password. With `password_link`, the answer holds a link to set one.")
+        .text("The account has no password. With `password_link`, the answer holds a link to set one; a program also needs `users:links` for it.")
         .fails(&["taken"]);
     let one = "/api/organizations/{org}/users/{user}";
     api.add(Get, one, users::get, "getUser", "Get a user");

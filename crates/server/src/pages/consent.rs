@@ -25,6 +25,7 @@ pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request
         client_name: &request.client.name,
         service_name: &request.client.service_name,
         user_email: &user.email,
+        unreviewed: request.client.needs_review.then(|| destination(request.redirect_uri())),
         scopes: &lines,
         csrf: &csrf,
         hidden: &[("next", &next), ("session", session.id.as_str())],
@@ -32,6 +33,15 @@ pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request
         switch_href: &switch_address(&request.client.organization_slug, &next),
     };
     Ok(browser.page(app, view.markup()))
+}
+
+/// Where a redirect URI leads, in short: its origin, or the scheme of an app's own address.
+fn destination(uri: &str) -> &str {
+    let Some((scheme, rest)) = uri.split_once("://") else {
+        return uri.split_once(':').map_or(uri, |(scheme, _)| scheme);
+    };
+    let authority = rest.find(['/', '?']).unwrap_or(rest.len());
+    &uri[..scheme.len() + "://".len() + authority]
 }
 
 /// The address at which another user signs in and comes back.

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Administrator`] | any administrator of the organization in the path (`{org}`); a program that may read | read |
 //! | [`Admin`] | an admin or owner of it, while it is active; a program that may write | write |
+//! | [`AdminOrProgram`] | the same, but the body decides which scopes a program needs | become [`Admin`] |
 //! | [`Owner`] | an owner of it, while it is active | write |
 //! | [`OwnerOfDeleted`] | an owner of it, in any state | restore it |
 //! | [`OwnerOrSelf`] | the same, or the user in the path (`{user}`) | write |
@@ -15,8 +16,9 @@
 //! long the body takes: the grant of the user's token must be alive (session, user and organization), and the user must
 //! still have the role. The same holds for a program (an API key, a token of a machine client) and its scope.
 //!
-//! The noun in the path after the organization decides which scope a program needs ([`PROGRAMS_MAY`]). A noun that is not
-//! in that list is for users only.
+//! The path after the organization decides which scope a program needs ([`program_scopes`]). A noun that is not in
+//! [`PROGRAMS_MAY`] is for users only. A handler whose body decides about more names what it needs beside that:
+//! [`Admin::with_scopes`].
 
 use super::auth::{Address, Bearer, Credential};
 use super::error::Problem;
@@ -32,7 +34,7 @@ use identity::audit::Actor;
 use identity::grants;
 use identity::ids::{ClientId, GrantId, UserId};
 use identity::organizations::{self, Organization};
-use identity::programs::{Need, Program};
+use identity::programs::{self, Need, Program};
 use identity::secrets::{Random, SecretKey};
 use identity::{Error, Result, Time, scopes};
 use std::net::IpAddr;
@@ -58,8 +60,8 @@ pub struct Caller {
 enum Who {
     /// A user, with the grant of the access token.
     User { user: UserId, grant: GrantId },
-    /// A program. The noun is that of the path.
-    Program(Program, &'static str),
+    /// A program, with the scopes that it needs to write here.
+    Program(Program, Vec<String>),
 }
 
 impl Caller {
@@ -196,6 +198,15 @@ impl Deref for Administrator {
 impl FromRequestParts<App> for Administrator {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<Administrator, Problem> {
+        let administrator = Administrator::admit(parts, app).await?;
+        administrator.require_scopes(&program_scopes(parts.uri.path(), Need::Read).unwrap_or_default())?;
+        Ok(administrator)
+    }
+}
+
+impl Administrator {
+    /// Any administrator, or a program of the organization: its scopes are not checked yet.
+    async fn admit(parts: &mut Parts, app: &App) -> std::result::Result<Administrator, Problem> {
         let Ok(Address(address)) = Address::from_request_parts(parts, app).await;
         let slug = parameter(parts, "org").to_owned();
         let access = match Credential::of(parts, app).await? {
@@ -230,41 +241,42 @@ impl FromRequestParts<App> for Administrator {
     }
 }
 
-/// The noun in `/api/organizations/{org}/{noun}/…`, if programs may have scopes for it; empty for the organization itself.
-fn noun(parts: &Parts) -> Option<&'static str> {
-    match parts.uri.path().split('/').nth(4) {
-        None | Some("") => Some(""),
-        Some(noun) => PROGRAMS_MAY.iter().copied().find(|known| *known == noun),
-    }
-}
-
 /// The scopes that a program needs for a route of an organization; an empty list if every program of it may, none if no
 /// program may.
 pub(crate) fn program_scopes(route: &str, need: Need) -> Option<Vec<String>> {
-    match route.split('/').nth(4) {
-        None => (need == Need::Read).then(Vec::new),
-        Some(noun) if PROGRAMS_MAY.contains(&noun) => Some(vec![need.scope(noun)]),
-        Some(_) => None,
+    let mut segments = route.split('/').skip(4);
+    let noun = segments.next().unwrap_or_default();
+    if noun.is_empty() {
+        return (need == Need::Read).then(Vec::new);
     }
+    if !PROGRAMS_MAY.contains(&noun) {
+        return None;
+    }
+    let own = match (noun, need, segments.nth(1), segments.next()) {
+        ("clients", Need::Write, Some("secrets"), _) => programs::CLIENT_SECRETS,
+        ("users", Need::Write, Some("sign_in_link" | "password-link"), None) => programs::USER_LINKS,
+        _ => return Some(vec![need.scope(noun)]),
+    };
+    Some(vec![own.to_owned()])
 }
 
 impl Administrator {
-    /// A program of the organization in the path that may read the noun in the path.
+    /// A program of the organization in the path, where programs may do something.
     async fn of_program(
         parts: &Parts,
         app: &App,
         program: Program,
         address: IpAddr,
     ) -> std::result::Result<Administrator, Problem> {
-        let Some(noun) = noun(parts) else {
+        let path = parts.uri.path();
+        if program_scopes(path, Need::Read).is_none() {
             return Err(Problem::forbidden("A program may not do this. Sign in as an administrator."));
-        };
+        }
+        let writing = program_scopes(path, Need::Write).unwrap_or_default();
         let id = program.organization().clone();
         let organization = app.store.point(move |snapshot| organizations::get(snapshot, &id)).await?;
-        let caller = Caller::new(parts, app, Who::Program(program, noun), address);
-        let administrator = Administrator { caller, role: Role::Admin, organization };
-        administrator.require_scope(Need::Read)?;
-        Ok(administrator)
+        let caller = Caller::new(parts, app, Who::Program(program, writing), address);
+        Ok(Administrator { caller, role: Role::Admin, organization })
     }
 
     /// Runs a query for a person who reads the answer: a replica may answer it. A list with filters may be searched for
@@ -287,20 +299,15 @@ impl Administrator {
         self.caller.app.redirect_problems.of(client)
     }
 
-    /// Refuses a program without the scope. Every program of an organization may read the organization itself.
-    fn require_scope(&self, need: Need) -> std::result::Result<(), Problem> {
-        match &self.who {
-            Who::Program(_, "") if need == Need::Read => Ok(()),
-            Who::Program(program, noun) if !program.allows(noun, need) => {
-                let credential = match program {
-                    Program::Key(_) => "an API key",
-                    Program::Client(_) => "a token",
-                };
-                let detail = format!("This needs {credential} with the scope {}.", need.scope(noun));
-                Err(Problem::insufficient_scope(detail))
-            }
-            _ => Ok(()),
-        }
+    /// Refuses a program that lacks one of these scopes.
+    fn require_scopes(&self, needed: &[String]) -> std::result::Result<(), Problem> {
+        let Who::Program(program, _) = &self.who else { return Ok(()) };
+        let Some(missing) = needed.iter().find(|needed| !program.allows(needed)) else { return Ok(()) };
+        let credential = match program {
+            Program::Key(_) => "an API key",
+            Program::Client(_) => "a token",
+        };
+        Err(Problem::insufficient_scope(format!("This needs {credential} with the scope {missing}.")))
     }
 
     /// Runs a command of an administrator with at least the role `least`, in an active organization.
@@ -314,9 +321,7 @@ impl Administrator {
         let authorize = move |snapshot: &mut Snapshot<'_>, now| {
             let (organization, role) = match &who {
                 Who::User { user, .. } => administrators::role_in(snapshot, &id, user)?,
-                Who::Program(program, noun) => {
-                    (program.require(snapshot, &id, noun, Need::Write, now)?, Role::Admin)
-                }
+                Who::Program(program, needed) => (program.require(snapshot, &id, needed, now)?, Role::Admin),
             };
             administrators::require(&organization, role, least)?;
             Ok((organization, role))
@@ -334,10 +339,13 @@ pub struct Admin(Administrator);
 impl FromRequestParts<App> for Admin {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<Admin, Problem> {
-        let administrator = Administrator::from_request_parts(parts, app).await?;
-        administrator.require_scope(Need::Write)?;
-        administrators::require(&administrator.organization, administrator.role, Role::Admin)?;
-        Ok(Admin(administrator))
+        let administrator = Administrator::admit(parts, app).await?;
+        let Some(needed) = program_scopes(parts.uri.path(), Need::Write) else {
+            administrator.require_user()?;
+            return Admin::of(administrator);
+        };
+        administrator.require_scopes(&needed)?;
+        Admin::of(administrator)
     }
 }
 
@@ -349,6 +357,21 @@ impl Deref for Admin {
 }
 
 impl Admin {
+    fn of(administrator: Administrator) -> std::result::Result<Admin, Problem> {
+        administrators::require(&administrator.organization, administrator.role, Role::Admin)?;
+        Ok(Admin(administrator))
+    }
+
+    /// The same caller; a program must have these scopes too.
+    pub fn with_scopes(mut self, more: &[&str]) -> std::result::Result<Admin, Problem> {
+        if let Who::Program(_, needed) = &mut self.0.caller.who {
+            needed.extend(more.iter().map(|&scope| scope.to_owned()));
+            let needed = needed.clone();
+            self.0.require_scopes(&needed)?;
+        }
+        Ok(self)
+    }
+
     /// Runs a command if the caller still has the role in its transaction.
     pub async fn write<T: Send + 'static>(
         &self,
@@ -356,6 +379,34 @@ impl Admin {
         command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.0.write_as(Role::Admin, name, command).await
+    }
+}
+
+/// An admin or owner of the organization in the path, while it is active; or a program of it, where the body decides which
+/// scopes it needs.
+pub struct AdminOrProgram(Administrator);
+
+impl FromRequestParts<App> for AdminOrProgram {
+    type Rejection = Problem;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &App,
+    ) -> std::result::Result<AdminOrProgram, Problem> {
+        let administrator = Administrator::admit(parts, app).await?;
+        administrators::require(&administrator.organization, administrator.role, Role::Admin)?;
+        Ok(AdminOrProgram(administrator))
+    }
+}
+
+impl AdminOrProgram {
+    /// The caller, who may write; a program must have these scopes.
+    pub fn with_scopes(mut self, needed: &[&str]) -> std::result::Result<Admin, Problem> {
+        let needed: Vec<String> = needed.iter().map(|&scope| scope.to_owned()).collect();
+        self.0.require_scopes(&needed)?;
+        if let Who::Program(_, writing) = &mut self.0.caller.who {
+            *writing = needed;
+        }
+        Admin::of(self.0)
     }
 }
 
@@ -369,7 +420,7 @@ pub struct Owner {
 impl FromRequestParts<App> for Owner {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<Owner, Problem> {
-        let administrator = Administrator::from_request_parts(parts, app).await?;
+        let administrator = Administrator::admit(parts, app).await?;
         let user = administrator.require_user()?;
         administrators::require(&administrator.organization, administrator.role, Role::Owner)?;
         Ok(Owner { administrator, user })
@@ -406,7 +457,7 @@ impl FromRequestParts<App> for OwnerOfDeleted {
         parts: &mut Parts,
         app: &App,
     ) -> std::result::Result<OwnerOfDeleted, Problem> {
-        let administrator = Administrator::from_request_parts(parts, app).await?;
+        let administrator = Administrator::admit(parts, app).await?;
         let user = administrator.require_user()?;
         administrators::require_owner(administrator.role)?;
         Ok(OwnerOfDeleted { administrator, user })
@@ -449,7 +500,7 @@ pub struct OwnerOrSelf {
 impl FromRequestParts<App> for OwnerOrSelf {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<OwnerOrSelf, Problem> {
-        let administrator = Administrator::from_request_parts(parts, app).await?;
+        let administrator = Administrator::admit(parts, app).await?;
         let is_self = parameter(parts, "user") == administrator.require_user()?.as_str();
         let least = if is_self { Role::Member } else { Role::Owner };
         administrators::require(&administrator.organization, administrator.role, least)?;

@@ -5,7 +5,7 @@ pub(crate) mod scopes;
 pub(crate) mod secrets;
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, AdminOrProgram, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339, sent};
@@ -16,6 +16,7 @@ use identity::clients::{
 };
 use identity::ids::ClientId;
 use identity::names;
+use identity::programs;
 use identity::services;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -35,7 +36,11 @@ pub(crate) struct ClientBody {
     grants: Vec<String>,
     redirect_uris: Vec<String>,
     post_logout_redirect_uris: Vec<String>,
+    /// Whether a user is asked before the client gets its first code; `true` while `needs_review` is.
     consent_required: bool,
+    /// Whether a program made the client or changed its redirect addresses, and no owner has set `consent_required` since.
+    /// Users are asked at each request until then.
+    needs_review: bool,
     #[schema(schema_with = words::pkce)]
     pkce: &'static str,
     /// When it last sent a challenge, to within an hour; null if it never did.
@@ -67,6 +72,7 @@ fn show(client: Client) -> ClientBody {
         redirect_uris: client.redirect_uris,
         post_logout_redirect_uris: client.post_logout_redirect_uris,
         consent_required: client.consent_required,
+        needs_review: client.needs_review,
         pkce: client.pkce.as_str(),
         pkce_used_at: client.pkce_used_at.map(rfc3339),
         id_token_alg: client.id_token_alg.as_str(),
@@ -156,6 +162,19 @@ impl Validate for ChangeBody {
     }
 }
 
+impl ChangeBody {
+    /// What a program needs for these changes: addresses have a scope of their own.
+    fn scopes(&self) -> Vec<&'static str> {
+        let ChangeBody { name, redirect_uris, post_logout_redirect_uris, .. } = self;
+        let moves = redirect_uris.is_some() || post_logout_redirect_uris.is_some();
+        let ChangeBody { consent_required, pkce, id_token_alg, device_flow, .. } = self;
+        let rest = [name.is_some(), consent_required.is_some(), pkce.is_some(), id_token_alg.is_some()];
+        let changes = device_flow.is_some() || rest.contains(&true);
+        let addresses = moves.then_some(programs::CLIENT_REDIRECTS);
+        addresses.into_iter().chain((changes || !moves).then_some("clients:write")).collect()
+    }
+}
+
 fn check_uris(purpose: Purpose, uris: Option<&[String]>, errors: &mut FieldErrors) {
     let uris = uris.unwrap_or_default();
     errors.check_each(purpose.field(), uris, |uri| clients::check_uri(purpose, uri));
@@ -183,9 +202,18 @@ pub(crate) async fn list(
     Ok(Json(List::new(found.await?, &page, |client| client.id.to_string(), show)))
 }
 
+/// The addresses and the secret of a new client need a scope each, beside `clients:write`.
+fn beside_write(kind: Kind, body: &CreateBody) -> Vec<&'static str> {
+    let has_addresses = !body.redirect_uris.is_empty() || !body.post_logout_redirect_uris.is_empty();
+    let addresses = has_addresses.then_some(programs::CLIENT_REDIRECTS);
+    let secret = kind.is_confidential().then_some(programs::CLIENT_SECRETS);
+    addresses.into_iter().chain(secret).collect()
+}
+
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<ClientBody>> {
-    let now = admin.now();
     let kind = Kind::parse(&body.kind)?;
+    let admin = admin.with_scopes(&beside_write(kind, &body))?;
+    let now = admin.now();
     let default = NewClient::new(ClientId::new(now, admin.random()), kind, &body.name, body.redirect_uris);
     let new = NewClient {
         post_logout_redirect_uris: body.post_logout_redirect_uris,
@@ -217,10 +245,11 @@ pub(crate) async fn get(
 }
 
 pub(crate) async fn change(
-    admin: Admin,
+    caller: AdminOrProgram,
     Path((_, client)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
 ) -> Result<Json<ClientBody>> {
+    let admin = caller.with_scopes(&body.scopes())?;
     let client = ClientId::parse(&client)?;
     let patch = ClientPatch {
         name: body.name,
@@ -233,7 +262,7 @@ pub(crate) async fn change(
     };
     let changed = admin.write("client.change", move |tx, by| {
         let client = clients::in_organization(tx.snapshot(), &by.organization.id, &client)?;
-        clients::patch(tx, &client, &patch, by.actor)
+        clients::patch(tx, &client, &patch, by.role, by.actor)
     });
     Ok(Json(show(changed.await?)))
 }

@@ -14,6 +14,7 @@ use http::StatusCode;
 use identity::ids::UserId;
 use identity::links;
 use identity::names;
+use identity::programs;
 use identity::user_deletions;
 use identity::user_search::{self, Place};
 use identity::users::{self, NewUser, Order, Profile, User};
@@ -123,7 +124,7 @@ pub(crate) struct CreateBody {
     #[serde(default)]
     email_verified: bool,
     name: Option<String>,
-    /// Whether the answer has a link with which the user sets a password.
+    /// Whether the answer has a link with which the user sets a password. A program needs the scope `users:links` for it.
     #[serde(default)]
     password_link: bool,
 }
@@ -227,6 +228,7 @@ impl FromStr for PlaceCursor {
 }
 
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<CreatedBody>> {
+    let admin = admin.with_scopes(if body.password_link { &[programs::USER_LINKS] } else { &[] })?;
     let now = admin.now();
     let new = NewUser {
         email_verified: body.email_verified,

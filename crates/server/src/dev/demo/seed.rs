@@ -344,7 +344,7 @@ async fn move_to_issuer(app: &App, mut known: Credentials) -> Result<Credentials
                     post_logout_redirect_uris: Some(back),
                     ..ClientPatch::default()
                 };
-                clients::patch(tx, &client, &patch, &actor).map(|_| ())
+                clients::patch(tx, &client, &patch, Role::Owner, &actor).map(|_| ())
             })
             .await?;
     }

@@ -20,6 +20,8 @@ pub struct Consent<'a> {
     pub client_name: &'a str,
     pub service_name: &'a str,
     pub user_email: &'a str,
+    /// Where the client's codes go, if a program decided that and no owner has confirmed it.
+    pub unreviewed: Option<&'a str>,
     pub scopes: &'a [ScopeLine<'a>],
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
@@ -36,6 +38,12 @@ impl Consent<'_> {
                 p.lead {
                     "It is part of " strong { bdi { (self.service_name) } }
                     " by " strong { bdi { (self.org_name) } } "."
+                }
+                @if let Some(destination) = self.unreviewed {
+                    p.notice.warn {
+                        "If you allow it, you go on to " strong { bdi { (destination) } } ". A program set this address, and nobody at "
+                        bdi { (self.org_name) } " has confirmed it yet. Allow it only if you know the address."
+                    }
                 }
                 (scope_list(self.scopes))
                 form method="post" action=(self.action) {

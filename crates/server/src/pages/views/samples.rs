@@ -109,8 +109,8 @@ pub fn invitations(org: &str, inviter: &str, email: &str, name: &str, error: Opt
 pub fn decisions(org: &str, client: &str, email: &str, error: Option<&str>) -> Pages {
     let (org_name, client_name, user_email, scopes) = (org, client, email, SCOPES);
     let (csrf, hidden, switch_href) = ("token", HIDDEN, "/o/acme/logout");
-    let consent = Consent { org_name, client_name, service_name: "Request Log", user_email, scopes, csrf,
-        hidden, action: "/consent", switch_href };
+    let consent = Consent { org_name, client_name, service_name: "Request Log", user_email, unreviewed: None,
+        scopes, csrf, hidden, action: "/consent", switch_href };
     let confirm = |ask_password| ActivateConfirm { org_name, client_name, service_name: "Exam Attempts",
         user_email, user_code: "BCDF-GHJK", scopes, requester_address: "203.0.113.24",
         requested_ago: "2 minutes ago", requester_agent: "acme-cli/2.1 (linux; x86_64)", ask_password, error,
@@ -121,6 +121,7 @@ pub fn decisions(org: &str, client: &str, email: &str, error: Option<&str>) -> P
     vec![
         ("consent", consent.markup()),
         ("consent_no_scopes", Consent { scopes: &[], ..consent }.markup()),
+        ("consent_unreviewed", Consent { unreviewed: Some("https://sketch.example"), ..consent }.markup()),
         ("activate_confirm", confirm(false)),
         ("activate_confirm_password", confirm(true)),
         ("sign_out", sign_out.markup()),

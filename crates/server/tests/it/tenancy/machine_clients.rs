@@ -136,8 +136,8 @@ async fn only_owners_grant_scopes_and_know_secrets_of_clients_that_have_some() {
     let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     hire(&owner, "second@acme.test", "admin").await;
     let admin = hired(&server, "second@acme.test", "org:acme").await;
-    let machine = machine_client(&owner, &["clients:write"]).await;
-    let itself = machine.token(&["clients:write"]).await;
+    let machine = machine_client(&owner, &["clients:secrets"]).await;
+    let itself = machine.token(&["clients:secrets"]).await;
     let (scopes, secrets) = (format!("{}/scopes", machine.path), format!("{}/secrets", machine.path));
     let web = format!("{CLIENTS}/{}/scopes", server.client("web"));
     let users = json!({ "scopes": ["users:write"] });
@@ -169,7 +169,7 @@ async fn only_owners_grant_scopes_and_know_secrets_of_clients_that_have_some() {
         };
         rows.row(format!("{path} {body}"), row).await;
     }
-    assert_eq!(owner.read(&machine.path).await["scopes"], json!(["clients:write"]));
+    assert_eq!(owner.read(&machine.path).await["scopes"], json!(["clients:secrets"]));
     assert!(owner.read(&format!("{CLIENTS}/{}", server.client("web"))).await.get("scopes").is_none());
 
     // An owner may, and an admin may take away; then the client is like any other.
@@ -285,10 +285,10 @@ async fn a_link_of_a_program_is_void_when_the_program_may_not_make_it_any_more()
     let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let found = owner.read("/api/organizations/acme/users?email=ada@acme.test").await;
     let path = format!("/api/organizations/acme/users/{}/password-link", text(&found["items"][0], "id"));
-    let machine = machine_client(&owner, &["users:write"]).await;
+    let machine = machine_client(&owner, &["users:links"]).await;
     let (key, id) =
-        super::api_keys::key(&owner, json!({ "name": "Program", "scopes": ["users:write"] })).await;
-    let of_machine = machine.token(&["users:write"]).await;
+        super::api_keys::key(&owner, json!({ "name": "Program", "scopes": ["users:links"] })).await;
+    let of_machine = machine.token(&["users:links"]).await;
     let mut links = Vec::new();
     for program in [&key, &of_machine] {
         links.push(path_of(text(&program.make(&path, Value::Null).await, "url")));
@@ -306,7 +306,7 @@ async fn a_link_of_a_program_is_void_when_the_program_may_not_make_it_any_more()
     assert_eq!(opens().await, [200, 200]);
     may(json!(["users:read"])).await;
     assert_eq!(opens().await, [200, 404], "a right that was taken");
-    may(json!(["users:write"])).await;
+    may(json!(["users:links"])).await;
     assert_eq!(opens().await, [200, 200]);
     owner.change("DELETE", &format!("{}/{id}", super::api_keys::KEYS), Value::Null).await;
     owner.change("DELETE", &machine.path, Value::Null).await;

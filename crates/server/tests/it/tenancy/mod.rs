@@ -7,6 +7,7 @@ mod meanwhile;
 mod names;
 mod roles;
 mod service_keys;
+mod stolen_keys;
 mod strangers;
 mod suspension;
 
