@@ -166,7 +166,7 @@ impl<S: Service> Server<S> {
             async move {
                 let mut answer = answer.await;
                 let is_complete = match watch {
-                    Some(watch) => watch.is_complete().await,
+                    Some(watch) => watch.finish().await,
                     None => true,
                 };
                 pulse.end_handling();

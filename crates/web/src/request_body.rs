@@ -149,7 +149,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Called when the response is made: whether the body has been read, or has arrived and is thrown away. If not, its rest
     /// is read for a moment in the background.
-    pub(crate) async fn is_complete(self) -> bool {
+    pub(crate) async fn finish(self) -> bool {
         let rest = std::mem::replace(&mut *self.rest.lock(), Rest::Held);
         let mut incoming = match rest {
             Rest::Read => return true,
