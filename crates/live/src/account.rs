@@ -214,7 +214,7 @@ mod tests {
         assert_eq!([one[0].1, one[1].1], [10, 20], "the network, and twice as much for its site");
         assert!(one[0] != other[0] && one[1] == other[1]);
         assert_ne!(one[1], of(&nobody, "2001:db8:8:1::1")[1]);
-        assert_eq!(of(&nobody, "::ffff:192.0.2.1"), [("\0192.0.2.1".to_owned(), 10)]);
+        assert_eq!(of(&nobody, "::ffff:192.0.2.1"), [("\u{0}192.0.2.1".to_owned(), 10)]);
         let ada = Caller { subject: Some("ada".to_owned()), ..Caller::default() };
         assert_eq!(of(&ada, "192.0.2.1"), [("ada".to_owned(), 10)]);
     }
