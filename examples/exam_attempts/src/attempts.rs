@@ -111,7 +111,8 @@ pub fn save(tx: &mut Tx<'_>, id: i64, new: &Save) -> Result<i64, Problem> {
     }
     let found = find(tx.snapshot(), id)?;
     // Sent again because its answer was lost.
-    let is_again = *revision == Some(found.revision) && found.answers.to_string() == *answers;
+    let saved = found.answers.to_string();
+    let is_again = *revision == Some(found.revision) && saved == *answers;
     if is_again { Ok(found.progress.saved_at) } else { Err(refusal(&found, *revision)) }
 }
 
