@@ -90,7 +90,8 @@ impl Actor {
     }
 }
 
-const REASON_LENGTH_MAX: usize = 500;
+/// The longest reason, in characters.
+pub const REASON_LENGTH_MAX: usize = 500;
 
 /// Validates the reason that an actor gives for a change. An empty text counts as none.
 pub fn reason(text: Option<&str>) -> Result<Option<String>> {
@@ -258,10 +259,13 @@ pub fn actor(text: &str) -> Result<String> {
     Err(Error::invalid("actor", format!("{text:?} is not an actor; {rule}")))
 }
 
+/// The longest action, in characters.
+pub const ACTION_LENGTH_MAX: usize = 64;
+
 /// Validates the action of a filter, like `service.created`.
 pub fn action(text: &str) -> Result<String> {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_' || byte == b'.';
-    if (1..=64).contains(&text.len()) && text.bytes().all(is_letter) {
+    if (1..=ACTION_LENGTH_MAX).contains(&text.len()) && text.bytes().all(is_letter) {
         return Ok(text.to_owned());
     }
     Err(Error::invalid(

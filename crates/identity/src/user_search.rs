@@ -14,7 +14,7 @@ use text::mail;
 /// The most words of a name at which a term begins.
 const WORDS_MAX: usize = 6;
 /// The longest term, in characters. An e-mail address has 255 at most.
-const TERM_LENGTH_MAX: usize = 255;
+pub const TERM_LENGTH_MAX: usize = 255;
 /// Sorts behind every character.
 const LAST: char = '\u{10ffff}';
 

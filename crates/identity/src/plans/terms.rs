@@ -4,10 +4,11 @@ use super::Limits;
 use crate::{Error, Result, names};
 
 /// The largest price. Every JSON parser represents it exactly.
-const PRICE_CENTS_MAX: i64 = 1_000_000_000_000;
-const FEATURES_MAX: usize = 100;
-const LIMITS_MAX: usize = 100;
-const SEATS_MAX: i64 = 1_000_000;
+pub const PRICE_CENTS_MAX: i64 = 1_000_000_000_000;
+/// The most features, the most limits, and the most seats of a plan.
+pub const FEATURES_MAX: usize = 100;
+pub const LIMITS_MAX: usize = 100;
+pub const SEATS_MAX: i64 = 1_000_000;
 
 /// Validates a price.
 pub fn price(price_cents: i64) -> Result<i64> {

@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/audit`: the audit trail of an organization, newest first; `?actor=&action=&since=&until=`.
 
+use crate::openapi::words;
 use crate::web::administration::Administrator;
 use crate::web::error::Result;
 use crate::web::fields::FieldErrors;
@@ -51,12 +52,16 @@ pub(crate) struct ListQuery {
     limit: Option<i64>,
     cursor: Option<String>,
     /// An e-mail address, the id of a user, an API key or a client, `system` or `unknown`.
+    #[param(schema_with = words::actor)]
     actor: Option<String>,
     /// What was done, such as `user.created`.
+    #[param(schema_with = words::action)]
     action: Option<String>,
     /// From this time or date on.
+    #[param(schema_with = words::time_or_date)]
     since: Option<String>,
     /// Before this time or date.
+    #[param(schema_with = words::time_or_date)]
     until: Option<String>,
 }
 

@@ -70,6 +70,7 @@ pub(super) fn url(caller: &Caller, new: &NewInvitation) -> String {
 #[serde(deny_unknown_fields)]
 #[schema(as = CreateInvitation)]
 pub(crate) struct CreateBody {
+    #[schema(schema_with = words::email)]
     email: String,
     #[schema(schema_with = words::role)]
     role: String,

@@ -62,8 +62,9 @@ const EXPIRES_AT: &str = "expires_at";
 #[serde(deny_unknown_fields)]
 #[schema(as = CreateApiKey)]
 pub(crate) struct CreateBody {
+    #[schema(schema_with = words::name)]
     name: String,
-    /// The slug of a service. Without it, the key is for the organization.
+    #[schema(schema_with = words::service_slug)]
     service: Option<String>,
     /// A key of a service gets all scopes of its kind if this is left out.
     #[schema(schema_with = words::scopes)]

@@ -47,6 +47,7 @@ pub(super) fn show(caller: &Caller, organization: Organization) -> OrganizationB
 pub(crate) struct CreateBody {
     #[schema(schema_with = words::slug)]
     slug: String,
+    #[schema(schema_with = words::name)]
     name: String,
 }
 
@@ -62,7 +63,7 @@ impl Validate for CreateBody {
 #[schema(as = ChangeOrganization)]
 pub(crate) struct ChangeBody {
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::name)]
     name: Option<String>,
     #[serde(default, deserialize_with = "sent")]
     #[schema(schema_with = words::device_flow)]

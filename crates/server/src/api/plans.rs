@@ -56,18 +56,21 @@ fn show(plan: Plan) -> PlanBody {
 pub(crate) struct CreateBody {
     #[schema(schema_with = words::slug)]
     slug: String,
+    #[schema(schema_with = words::name)]
     name: String,
-    /// The slugs of its services.
+    #[schema(schema_with = words::service_slugs)]
     services: Vec<String>,
+    #[schema(schema_with = words::price_cents)]
     price_cents: i64,
-    /// ISO 4217, such as `EUR`.
+    #[schema(schema_with = words::currency)]
     currency: String,
     #[serde(default)]
+    #[schema(schema_with = words::features)]
     features: Vec<String>,
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, f64>)]
     limits: Limits,
-    /// How many members a team may have; null: any number.
+    #[schema(schema_with = words::seats)]
     seats: Option<i64>,
 }
 
@@ -89,20 +92,19 @@ impl Validate for CreateBody {
 #[schema(as = ChangePlan)]
 pub(crate) struct ChangeBody {
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::name)]
     name: Option<String>,
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::price_cents)]
     price_cents: Option<i64>,
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::features)]
     features: Option<Vec<String>>,
     #[serde(default, deserialize_with = "sent")]
     #[schema(value_type = BTreeMap<String, f64>)]
     limits: Option<Limits>,
-    /// How many members a team may have; null: any number.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<i64>)]
+    #[schema(schema_with = words::seats)]
     seats: Option<Option<i64>>,
 }
 

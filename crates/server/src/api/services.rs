@@ -43,6 +43,7 @@ fn show(service: Service) -> ServiceBody {
 pub(crate) struct CreateBody {
     #[schema(schema_with = words::slug)]
     slug: String,
+    #[schema(schema_with = words::name)]
     name: String,
     #[schema(schema_with = words::access_token_typ)]
     access_token_typ: Option<String>,
@@ -61,7 +62,7 @@ impl Validate for CreateBody {
 #[schema(as = ChangeService)]
 pub(crate) struct ChangeBody {
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::name)]
     name: Option<String>,
     #[serde(default, deserialize_with = "sent")]
     #[schema(schema_with = words::access_token_typ)]

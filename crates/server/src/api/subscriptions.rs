@@ -66,6 +66,7 @@ pub(crate) struct ListQuery {
     /// Only those of the user with this id.
     user: Option<String>,
     /// Only those to the plan with this slug.
+    #[param(schema_with = words::plan_slug)]
     plan: Option<String>,
 }
 
@@ -73,11 +74,11 @@ pub(crate) struct ListQuery {
 #[serde(deny_unknown_fields)]
 #[schema(as = CreateSubscription)]
 pub(crate) struct CreateBody {
-    /// The id of a user. Send either this or `customer`.
+    #[schema(schema_with = words::user_id)]
     user: Option<String>,
-    /// The id of a customer.
+    #[schema(schema_with = words::customer_id)]
     customer: Option<String>,
-    /// The slug of the plan.
+    #[schema(schema_with = words::plan_slug)]
     plan: String,
     #[schema(schema_with = words::subscription_status)]
     status: Option<String>,
@@ -99,9 +100,8 @@ impl Validate for CreateBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = ChangeSubscription)]
 pub(crate) struct ChangeBody {
-    /// The slug of the new plan.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::plan_slug)]
     plan: Option<String>,
     #[serde(default, deserialize_with = "sent")]
     #[schema(schema_with = words::subscription_status)]

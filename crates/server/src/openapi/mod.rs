@@ -53,8 +53,20 @@ static JSON: LazyLock<Cached> = LazyLock::new(|| Cached::new(value().to_string()
 static PAGE: LazyLock<Cached> =
     LazyLock::new(|| Cached::new(views::ApiDocs(&value()).markup().into_string()));
 
+/// Bodies that have exactly one of some fields.
+const ALTERNATIVES: [(&str, &[&str]); 2] =
+    [("CreateSubscription", &["user", "customer"]), ("BillingCustomerOf", &["user", "customer"])];
+
 fn value() -> Value {
-    serde_json::to_value(description()).unwrap_or_default()
+    let mut document = serde_json::to_value(description()).unwrap_or_default();
+    for (name, fields) in ALTERNATIVES {
+        // The types of the handlers cannot say this.
+        if let Some(Value::Object(schema)) = document.pointer_mut(&format!("/components/schemas/{name}")) {
+            let each = fields.iter().map(|field| serde_json::json!({ "required": [field] }));
+            schema.insert("oneOf".to_owned(), each.collect());
+        }
+    }
+    document
 }
 
 /// A text that changes with the program only.
@@ -153,12 +165,19 @@ fn description() -> OpenApi {
 fn shared() -> Components {
     let mut components = Components::new();
     let text = || ObjectBuilder::new().schema_type(Type::String);
+    let version = || text().pattern(Some("^[0-9a-f]{16}\\.[0-9a-f]{16}$"));
     let limit = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(200));
     let limit = limit.default(Some(50.into()));
     let key = text().min_length(Some(1)).max_length(Some(255)).pattern(Some("^[!-~]+$"));
     for (id, name, place, schema, what) in [
         (LIMIT, "limit", ParameterIn::Query, limit, "How many items the page may have."),
-        (CURSOR, "cursor", ParameterIn::Query, text(), "The `next` value of the previous page."),
+        (
+            CURSOR,
+            "cursor",
+            ParameterIn::Query,
+            text().min_length(Some(1)),
+            "The `next` value of the previous page.",
+        ),
         (
             IDEMPOTENCY_KEY,
             "Idempotency-Key",
@@ -170,7 +189,7 @@ fn shared() -> Components {
             SARSEN_VERSION,
             "Sarsen-Version",
             ParameterIn::Header,
-            text(),
+            version(),
             "The value of an earlier answer. The answer shows no older state.",
         ),
     ] {
@@ -180,7 +199,7 @@ fn shared() -> Components {
     }
     let seconds = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
     for (id, schema, what) in [
-        (SARSEN_VERSION, text(), "The version of the state that the answer shows."),
+        (SARSEN_VERSION, version(), "The version of the state that the answer shows."),
         (RETRY_AFTER, seconds, "In how many seconds to try again."),
     ] {
         let mut header = Header::new(schema);

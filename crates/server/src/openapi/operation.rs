@@ -131,6 +131,16 @@ impl Operation {
         ])
     }
 
+    /// It takes a JSON object of another program's making.
+    pub(crate) fn foreign_body(&mut self, what: &'static str) -> &mut Operation {
+        let schema = ObjectBuilder::new().schema_type(Type::Object).description(Some(what)).build();
+        let content = ContentBuilder::new().schema(Some(RefOr::T(Schema::Object(schema)))).build();
+        let body =
+            RequestBodyBuilder::new().required(Some(Required::True)).content("application/json", content);
+        self.body = Some(body.build());
+        self
+    }
+
     /// It takes a JSON body.
     pub(crate) fn body<T: ToSchema>(&mut self) -> &mut Operation {
         let schema = self.reference::<T>();

@@ -252,6 +252,7 @@ fn of_billing(api: &mut Description) {
     let webhook = "/webhooks/billing/{connection}";
     api.add(Post, webhook, webhooks::billing::post, "receiveBillingEvent", "Receive an event")
         .text("For the payment provider, whose signature is in `Stripe-Signature`. The body is its event.")
+        .foreign_body("An event of Stripe, in the bytes that are signed.")
         .fails(&["invalid_event", "invalid_signature"]);
 }
 

@@ -4,6 +4,9 @@ use super::codes::CODES as KNOWN;
 use super::operation::CODES;
 use super::{DOCUMENT, Description, operations};
 use crate::pages::views::ApiDocs;
+use identity::clients::{self, Purpose};
+use identity::plans::terms;
+use identity::{audit, names, user_search};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const API: [&str; 2] = ["/api/", "/webhooks/"];
 /// What describes the API is no part of it.
 const ABOUT_IT: [&str; 2] = ["/api/openapi.json", "/api/docs"];
-/// Codes that no operation answers with: other methods of a path, and pages.
-const ELSEWHERE: [&str; 2] = ["method_not_allowed", "signed_out"];
+/// Codes that no operation answers with: a head that no route gets, other methods of a path, and pages.
+const ELSEWHERE: [&str; 3] = ["head_too_large", "method_not_allowed", "signed_out"];
 
 /// Every operation as `GET /api/…`, with its description.
 fn operations() -> Vec<(String, &'static Value)> {
@@ -84,7 +87,9 @@ fn every_operation_is_described_in_full() {
         let done = responses.keys().filter(|status| status.starts_with('2')).count();
         assert_eq!(done, 1, "{route} has one answer; `answers` in operations.rs says what it is");
         let takes_body = operation.get("requestBody").is_some();
-        assert_eq!(takes_body, responses.contains_key("415"), "{route}");
+        // The bytes of an event are signed, whatever their media type.
+        let checks_type = takes_body && !route.contains(" /webhooks/");
+        assert_eq!(checks_type, responses.contains_key("415"), "{route}");
         for name in route.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
             let parameters = operation["parameters"].as_array().expect("parameters");
             assert!(
@@ -93,6 +98,65 @@ fn every_operation_is_described_in_full() {
             );
         }
     }
+}
+
+/// The schema of a field of a request.
+fn field(schema: &str, field: &str) -> &'static Value {
+    &DOCUMENT["components"]["schemas"][schema]["properties"][field]
+}
+
+/// The schema of a query parameter.
+fn parameter(route: &str, name: &str) -> &'static Value {
+    let (_, operation) = operations().into_iter().find(|(known, _)| known == route).expect("an operation");
+    let all = operation["parameters"].as_array().expect("parameters");
+    &all.iter().find(|one| one["name"] == name).expect("the parameter")["schema"]
+}
+
+#[test]
+fn the_limits_of_fields_are_those_that_are_checked() {
+    let length =
+        |schema: &str, name: &str| field(schema, name)["maxLength"].as_u64().expect("a length") as usize;
+    for schema in
+        ["CreateService", "CreateClient", "CreateOrganization", "CreatePlan", "CreateApiKey", "ChangeUser"]
+    {
+        assert_eq!(field(schema, "name")["minLength"], 1, "{schema}");
+        let longest = "n".repeat(length(schema, "name"));
+        assert!(
+            names::display("name", &longest).is_ok() && names::display("name", &(longest + "n")).is_err()
+        );
+    }
+    let longest = "r".repeat(length("SuspendUser", "reason"));
+    assert!(audit::reason(Some(&longest)).is_ok() && audit::reason(Some(&(longest + "r"))).is_err());
+    let longest = format!("https://a.test/{}", "p".repeat(clients::URI_LENGTH_MAX - 15));
+    let uris = field("CreateClient", "redirect_uris");
+    assert_eq!(uris["items"]["maxLength"], longest.len());
+    assert!(clients::check_uri(Purpose::Redirect, &longest).is_ok());
+    assert!(clients::check_uri(Purpose::Redirect, &(longest + "p")).is_err());
+    let many: Vec<String> =
+        (0..=uris["maxItems"].as_u64().expect("a number")).map(|one| one.to_string()).collect();
+    assert!(clients::check_uri_list(Purpose::Redirect, &many).is_err());
+    assert!(clients::check_uri_list(Purpose::Redirect, &many[1..]).is_ok());
+    for (name, check) in [
+        ("seats", (|count| terms::seats(Some(count)).is_ok()) as fn(i64) -> bool),
+        ("price_cents", |price| terms::price(price).is_ok()),
+    ] {
+        let bound = |word: &str| field("CreatePlan", name)[word].as_i64().expect("a bound");
+        assert!(check(bound("minimum")) && !check(bound("minimum") - 1), "{name}");
+        assert!(check(bound("maximum")) && !check(bound("maximum") + 1), "{name}");
+    }
+    let users = "GET /api/organizations/{org}/users";
+    for word in parameter(users, "sort")["enum"].as_array().expect("words") {
+        assert!(identity::users::Order::parse(word.as_str().expect("a word")).is_ok(), "{word}");
+    }
+    let longest = "q".repeat(parameter(users, "q")["maxLength"].as_u64().expect("a length") as usize);
+    assert!(user_search::text(&longest).is_ok() && user_search::text(&(longest + "q")).is_err());
+    let longest = "a".repeat(
+        parameter("GET /api/organizations/{org}/audit", "action")["maxLength"].as_u64().expect("a length")
+            as usize,
+    );
+    assert!(audit::action(&longest).is_ok() && audit::action(&(longest + "a")).is_err());
+    let one_of = &DOCUMENT["components"]["schemas"]["CreateSubscription"]["oneOf"];
+    assert_eq!(one_of.to_string(), r#"[{"required":["user"]},{"required":["customer"]}]"#);
 }
 
 #[test]

@@ -2,14 +2,19 @@
 
 use identity::administrators::Role;
 use identity::api_keys::SERVICE_SCOPES;
-use identity::clients::{Kind, Pkce};
+use identity::audit;
+use identity::clients::{self, Kind, Pkce};
+use identity::ids::{ApiKeyId, ClientId, UserId};
 use identity::invitations::Offer;
 use identity::keys::Algorithm;
 use identity::organizations::{self, Decision, DeviceFlow};
+use identity::plans::terms;
 use identity::programs;
 use identity::subscriptions;
 use identity::tokens::AccessTokenTyp;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
+use identity::{names, user_search};
+use text::mail;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaFormat, SchemaType, Type};
 
 fn text() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
@@ -24,6 +29,124 @@ pub(crate) fn slug() -> ObjectBuilder {
     text()
         .pattern(Some("^[a-z][a-z0-9-]{0,48}[a-z0-9]$"))
         .description(Some("The short name in addresses and tokens. It never changes."))
+}
+
+/// The slug of a service that exists.
+pub(crate) fn service_slug() -> ObjectBuilder {
+    slug().description(Some("The slug of a service."))
+}
+
+/// The slug of a plan that exists.
+pub(crate) fn plan_slug() -> ObjectBuilder {
+    slug().description(Some("The slug of a plan."))
+}
+
+/// The slugs of the services of a plan.
+pub(crate) fn service_slugs() -> ArrayBuilder {
+    ArrayBuilder::new()
+        .items(slug().description(None::<&str>))
+        .description(Some("The slugs of its services."))
+}
+
+/// A display name.
+pub(crate) fn name() -> ObjectBuilder {
+    text()
+        .min_length(Some(1))
+        .max_length(Some(names::DISPLAY_LENGTH_MAX))
+        .description(Some("On one line; nothing in it is invisible but joiners where a script uses them."))
+}
+
+/// The display name of a user, who gets one without it.
+pub(crate) fn user_name() -> ObjectBuilder {
+    text()
+        .max_length(Some(names::DISPLAY_LENGTH_MAX))
+        .description(Some("Without it, the e-mail address or its first part."))
+}
+
+/// An e-mail address.
+pub(crate) fn email() -> ObjectBuilder {
+    text()
+        .format(Some(SchemaFormat::Custom("idn-email".to_owned())))
+        .max_length(Some(mail::LENGTH_MAX))
+        .description(Some("An internationalized domain is stored as A-labels (`xn--…`)."))
+}
+
+/// The beginning of a search.
+pub(crate) fn search() -> ObjectBuilder {
+    text().min_length(Some(1)).max_length(Some(user_search::TERM_LENGTH_MAX))
+}
+
+/// The order of a list of users.
+pub(crate) fn user_order() -> ObjectBuilder {
+    one_of(USER_ORDERS)
+}
+
+/// The words of [`user_order`].
+pub(super) const USER_ORDERS: [&str; 3] = ["created_at", "-created_at", "email"];
+
+/// Who did something.
+pub(crate) fn actor() -> ObjectBuilder {
+    let ids = [UserId::PREFIX, ApiKeyId::PREFIX, ClientId::PREFIX].join("|");
+    text().pattern(Some(format!("^(system|unknown|({ids})_.+|.+@.+)$")))
+}
+
+/// What was done.
+pub(crate) fn action() -> ObjectBuilder {
+    text().pattern(Some("^[a-z_.]+$")).min_length(Some(1)).max_length(Some(audit::ACTION_LENGTH_MAX))
+}
+
+/// A time or a date of a filter.
+pub(crate) fn time_or_date() -> ObjectBuilder {
+    text().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].+)?$"))
+}
+
+/// The reason of a change.
+pub(crate) fn reason() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+        .max_length(Some(audit::REASON_LENGTH_MAX))
+        .description(Some("For the audit trail; on one line."))
+}
+
+/// The currency of a plan.
+pub(crate) fn currency() -> ObjectBuilder {
+    text().pattern(Some("^[A-Z]{3}$")).description(Some("ISO 4217, such as `EUR`."))
+}
+
+/// The price of a plan.
+pub(crate) fn price_cents() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(terms::PRICE_CENTS_MAX))
+}
+
+/// The seats of a plan.
+pub(crate) fn seats() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Integer, Type::Null]))
+        .minimum(Some(1))
+        .maximum(Some(terms::SEATS_MAX))
+        .description(Some("How many members a team may have; null: any number."))
+}
+
+/// The features of a plan.
+pub(crate) fn features() -> ArrayBuilder {
+    ArrayBuilder::new().items(name()).max_items(Some(terms::FEATURES_MAX))
+}
+
+/// The addresses of a client.
+pub(crate) fn uris() -> ArrayBuilder {
+    let uri =
+        text().format(Some(SchemaFormat::Custom("uri".to_owned()))).max_length(Some(clients::URI_LENGTH_MAX));
+    ArrayBuilder::new().items(uri).max_items(Some(clients::URIS_MAX)).unique_items(true)
+}
+
+/// The id of a user, where a customer may stand instead.
+pub(crate) fn user_id() -> ObjectBuilder {
+    text().description(Some("The id of a user. Send either this or `customer`."))
+}
+
+/// The id of a customer, where a user may stand instead.
+pub(crate) fn customer_id() -> ObjectBuilder {
+    text().description(Some("The id of a customer. Send either this or `user`."))
 }
 
 /// The role of an administrator.

@@ -1,6 +1,7 @@
 //! `/api/organizations/{org}/billing/{connection}/customers`: which customer a customer of the provider stands for; and
 //! `…/references`: what a checkout names its customer with.
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -47,7 +48,9 @@ fn show(found: BillingCustomer) -> CustomerBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = BillingCustomerOf)]
 pub(crate) struct CustomerOf {
+    #[schema(schema_with = words::user_id)]
     user: Option<String>,
+    #[schema(schema_with = words::customer_id)]
     customer: Option<String>,
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod prices;
 pub(crate) mod subscriptions;
 
+use crate::openapi::words;
 use crate::web::administration::{Administrator, Owner};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -57,6 +58,7 @@ fn show(connection: Connection, url: impl Fn(&str) -> String) -> ConnectionBody 
 #[serde(deny_unknown_fields)]
 #[schema(as = CreateBillingConnection)]
 pub(crate) struct CreateBody {
+    #[schema(schema_with = words::name)]
     name: String,
     livemode: Option<bool>,
     account: Option<String>,
@@ -68,7 +70,7 @@ pub(crate) struct CreateBody {
 #[schema(as = ChangeBillingConnection)]
 pub(crate) struct ChangeBody {
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::name)]
     name: Option<String>,
     #[serde(default, deserialize_with = "sent")]
     #[schema(nullable = false)]

@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/billing/{connection}/prices`: which plan a price of the provider stands for.
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -38,6 +39,7 @@ fn show(price: Price) -> PriceBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = PutBillingPrice)]
 pub(crate) struct PutBody {
+    #[schema(schema_with = words::plan_slug)]
     plan: String,
 }
 

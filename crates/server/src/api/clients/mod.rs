@@ -88,6 +88,7 @@ pub(crate) struct ListQuery {
     limit: Option<i64>,
     cursor: Option<String>,
     /// Only those of the service with this slug.
+    #[param(schema_with = words::service_slug)]
     service: Option<String>,
 }
 
@@ -95,14 +96,17 @@ pub(crate) struct ListQuery {
 #[serde(deny_unknown_fields)]
 #[schema(as = CreateClient)]
 pub(crate) struct CreateBody {
-    /// The slug of its service.
+    #[schema(schema_with = words::service_slug)]
     service: String,
     #[schema(schema_with = words::client_kind)]
     kind: String,
+    #[schema(schema_with = words::name)]
     name: String,
     #[serde(default)]
+    #[schema(schema_with = words::uris)]
     redirect_uris: Vec<String>,
     #[serde(default)]
+    #[schema(schema_with = words::uris)]
     post_logout_redirect_uris: Vec<String>,
     consent_required: Option<bool>,
     #[schema(schema_with = words::pkce)]
@@ -130,13 +134,13 @@ impl Validate for CreateBody {
 #[schema(as = ChangeClient)]
 pub(crate) struct ChangeBody {
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::name)]
     name: Option<String>,
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::uris)]
     redirect_uris: Option<Vec<String>>,
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::uris)]
     post_logout_redirect_uris: Option<Vec<String>>,
     #[serde(default, deserialize_with = "sent")]
     #[schema(nullable = false)]

@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 pub(crate) struct ReviewBody {
     #[schema(schema_with = words::decision)]
     decision: String,
-    /// For the audit trail.
+    #[schema(schema_with = words::reason)]
     reason: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl Validate for ReviewBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = SuspendOrganization)]
 pub(crate) struct SuspendBody {
-    /// For the audit trail.
+    #[schema(schema_with = words::reason)]
     reason: Option<String>,
 }
 

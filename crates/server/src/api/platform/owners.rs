@@ -2,6 +2,7 @@
 //! those of the organization `platform`.
 
 use crate::api::invitations::{self, SentBody};
+use crate::openapi::words;
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -40,6 +41,7 @@ fn show(owner: administrators::PlatformOwner) -> OwnerBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = InvitePlatformOwner)]
 pub(crate) struct InviteBody {
+    #[schema(schema_with = words::email)]
     email: String,
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod sessions;
 pub(crate) mod sign_in_link;
 pub(crate) mod suspension;
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -81,10 +82,13 @@ pub(crate) struct ListQuery {
     limit: Option<i64>,
     cursor: Option<String>,
     /// The whole address of one account.
+    #[param(schema_with = words::email)]
     email: Option<String>,
     /// The beginning of an e-mail address, of a name, or of a later word of a name.
+    #[param(schema_with = words::search)]
     q: Option<String>,
     /// `created_at`, `-created_at` or `email`.
+    #[param(schema_with = words::user_order)]
     sort: Option<String>,
 }
 
@@ -120,9 +124,11 @@ impl ListQuery {
 #[serde(deny_unknown_fields)]
 #[schema(as = CreateUser)]
 pub(crate) struct CreateBody {
+    #[schema(schema_with = words::email)]
     email: String,
     #[serde(default)]
     email_verified: bool,
+    #[schema(schema_with = words::user_name)]
     name: Option<String>,
     /// Whether the answer has a link with which the user sets a password. A program needs the scope `users:links` for it.
     #[serde(default)]
@@ -151,7 +157,7 @@ pub(crate) struct CreatedBody {
 #[schema(as = ChangeUser)]
 pub(crate) struct ChangeBody {
     #[serde(default, deserialize_with = "sent")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = words::name)]
     name: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! `/api/organizations/{org}/users/{user}/suspension`: suspends an account and activates it again.
 
 use super::{UserBody, show};
+use crate::openapi::words;
 use crate::web::administration::Admin;
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -18,7 +19,7 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 #[schema(as = SuspendUser)]
 pub(crate) struct SuspendBody {
-    /// For the audit trail.
+    #[schema(schema_with = words::reason)]
     reason: Option<String>,
 }
 
