@@ -87,10 +87,11 @@ fn finish(mut response: Response, cookies: Vec<HeaderValue>) -> Response {
 pub(crate) struct PageError {
     status: StatusCode,
     title: &'static str,
-    what: String,
+    // Boxed, as the details are: a `Result` of a page is returned everywhere, and must stay small.
+    what: Box<str>,
     advice: &'static str,
     /// What the request had, for who looks for the mistake.
-    details: Vec<(&'static str, String)>,
+    details: Box<[(&'static str, String)]>,
     link: Link,
     pub(crate) retry_after: Option<Duration>,
 }
@@ -130,15 +131,17 @@ impl PageError {
         what: impl Into<String>,
         advice: &'static str,
     ) -> PageError {
-        let (details, link) = (Vec::new(), Link::Start);
-        PageError { status, title, what: what.into(), advice, details, link, retry_after: None }
+        let (what, details, link) = (what.into().into_boxed_str(), Box::default(), Link::Start);
+        PageError { status, title, what, advice, details, link, retry_after: None }
     }
 
     /// The same with something from the request. It is shown as text, up to a length.
     pub(crate) fn detail(mut self, name: &'static str, text: &str) -> PageError {
         let shown = names::remark_up_to(text, DETAIL_LENGTH_MAX);
         let more = if text.chars().count() > DETAIL_LENGTH_MAX { "…" } else { "" };
-        self.details.push((name, [shown.as_str(), more].concat()));
+        let mut details = std::mem::take(&mut self.details).into_vec();
+        details.push((name, [shown.as_str(), more].concat()));
+        self.details = details.into();
         self
     }
 

@@ -103,7 +103,7 @@ async fn changed_page(app: &App, slug: &str, user: &User, browser: &Browser) -> 
 async fn is_changed_to(app: &App, asking: &Asking, new: &str, browser: &Browser) -> Result<bool, PageError> {
     let id = asking.user.id.clone();
     let changed_at = app.store.point(move |snapshot| passwords::changed_at(snapshot, &id)).await?;
-    if !changed_at.is_some_and(|moment| app.now().since(moment) < SENT_AGAIN_WITHIN) {
+    if changed_at.is_none_or(|moment| app.now().since(moment) >= SENT_AGAIN_WITHIN) {
         return Ok(false);
     }
     let checked = check_password(app, &asking.organization, &asking.user.email, new, browser).await?;
