@@ -32,7 +32,7 @@ use maud::html;
 use operation::{
     ACCESS_TOKEN, API_KEY, CURSOR, IDEMPOTENCY_KEY, LIMIT, Operation, RETRY_AFTER, SARSEN_VERSION,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::LazyLock;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{HttpMethod, ParameterBuilder, ParameterIn, Paths};
@@ -53,17 +53,17 @@ static JSON: LazyLock<Cached> = LazyLock::new(|| Cached::new(value().to_string()
 static PAGE: LazyLock<Cached> =
     LazyLock::new(|| Cached::new(views::ApiDocs(&value()).markup().into_string()));
 
-/// Bodies that have exactly one of some fields.
-const ALTERNATIVES: [(&str, &[&str]); 2] =
-    [("CreateSubscription", &["user", "customer"]), ("BillingCustomerOf", &["user", "customer"])];
+/// Bodies that have exactly one of two fields.
+const ALTERNATIVES: [(&str, [&str; 2]); 2] =
+    [("CreateSubscription", ["user", "customer"]), ("BillingCustomerOf", ["user", "customer"])];
 
 fn value() -> Value {
     let mut document = serde_json::to_value(description()).unwrap_or_default();
-    for (name, fields) in ALTERNATIVES {
-        // The types of the handlers cannot say this.
+    for (name, [one, other]) in ALTERNATIVES {
+        // The types of the handlers cannot say this. Not by `oneOf`: generators of clients make a union of it, without the fields.
         if let Some(Value::Object(schema)) = document.pointer_mut(&format!("/components/schemas/{name}")) {
-            let each = fields.iter().map(|field| serde_json::json!({ "required": [field] }));
-            schema.insert("oneOf".to_owned(), each.collect());
+            let neither = json!({ "not": { "anyOf": [{ "required": [one] }, { "required": [other] }] } });
+            schema.insert("not".to_owned(), json!({ "anyOf": [{ "required": [one, other] }, neither] }));
         }
     }
     document
