@@ -60,8 +60,17 @@ pub fn at_root(program: &str, args: &[&str]) -> Command {
     command
 }
 
+/// In CI nobody builds a second time or steps through the code, so neither is prepared for.
 pub fn cargo(args: &[&str]) -> Command {
-    at_root("cargo", args)
+    let mut cargo = at_root("cargo", args);
+    if is_ci() {
+        cargo.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "none");
+    }
+    cargo
+}
+
+pub fn is_ci() -> bool {
+    env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
 pub fn is_file(path: &str) -> bool {

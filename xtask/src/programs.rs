@@ -112,7 +112,11 @@ impl TestProgram {
         let mut command = Command::new(&self.file);
         command.args(modules).current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let before = process::cpu_seconds();
         let outcome = process::run(&mut command, LIMIT)?;
+        if let Some((after, before)) = process::cpu_seconds().zip(before) {
+            println!("{}/{kind}: {:.1} s of CPU", self.package, after - before);
+        }
         for module in modules {
             let begins = format!("test {module}");
             if !outcome.stdout.lines().any(|line| line.starts_with(&begins)) {

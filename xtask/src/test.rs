@@ -28,8 +28,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     if chosen.only.is_empty() {
         println!("{HOW_LONG}");
     }
-    let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
-    report.skips_fail = is_ci && chosen.only.is_empty() && chosen.databases == databases::ALL;
+    report.skips_fail = places::is_ci() && chosen.only.is_empty() && chosen.databases == databases::ALL;
     needs::meet(&mut report, &needs_of(&chosen));
 
     if wanted("fmt") {

@@ -15,7 +15,7 @@ use std::path::Path;
 const RELEASED: &[(&str, &str)] = &[("0.1.0", include_str!("../fixtures/0.1.0.jsonl"))];
 
 /// Tables of the schema that no command writes yet.
-const UNUSED: &[&str] = &["customer_members", "seats", "leases"];
+const UNUSED: &[&str] = &["customer_members", "seats", "leases", "organization_branding"];
 
 /// A server on which everything was used once. Returns it with what its users hold.
 async fn used() -> (TestServer, serde_json::Value) {
@@ -54,6 +54,11 @@ async fn used() -> (TestServer, serde_json::Value) {
     admin.change("PUT", &format!("{bob}/suspension"), json!({ "reason": "a fixture" })).await;
     let short = admin.request("PATCH", "/api/organizations/acme").header("idempotency-key", "once");
     assert_eq!(short.json(&json!({ "device_flow": "short" })).send().await.status, 200);
+    // A client that a program made, and that an owner has to look at.
+    let key = json!({ "name": "a fixture", "scopes": ["clients:redirects", "clients:write"] });
+    let key = admin.make("/api/organizations/acme/keys", key).await;
+    let program = Admin { server: &server, token: text(&key, "key").to_owned() };
+    program.make_client("spa", &["https://app.example/callback"]).await;
     let stripe = Stripe::connect(&admin).await;
     stripe.set_customer(&admin, "cus_ada", "ada@acme.test").await;
     let (now, end) = (stripe.now(), stripe.now() + 3600);
