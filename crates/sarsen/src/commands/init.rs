@@ -75,11 +75,25 @@ fn answer(args: &Args) -> Result<Answers> {
         };
     let listen = given(&args.listen, "Address to listen on", config::LISTEN.to_string(), &check_listen)?;
     let address: SocketAddr = listen.parse().unwrap_or(config::LISTEN);
-    let default_issuer = format!("http://localhost:{}", address.port());
+    let default_issuer = match &args.issuer {
+        Some(issuer) => issuer.clone(),
+        None => default_issuer(address)?,
+    };
     let check_issuer = |text: &str| check_issuer(text, address);
     let issuer = given(&args.issuer, "Public address", default_issuer, &check_issuer)?;
     let database = given(&args.database, "Database", Database::default().to_string(), &check_database)?;
     Ok(Answers { listen, issuer, database })
+}
+
+/// The issuer of a server at this address, unless somebody names another.
+fn default_issuer(listen: SocketAddr) -> Result<String> {
+    match listen.port() {
+        0 => Err(Error::usage(format!(
+            "with {listen} the system chooses another port at each start, so the public address is not known; use a \
+             port, like 127.0.0.1:7070, or give --issuer"
+        ))),
+        port => Ok(format!("http://localhost:{port}")),
+    }
 }
 
 fn check_listen(text: &str) -> Result<()> {

@@ -27,6 +27,8 @@ impl Origin {
             && !authority.as_str().contains('@')
             && !authority.host().is_empty()
             && text.bytes().all(|letter| letter.is_ascii_graphic() && !letter.is_ascii_uppercase())
+            // Nobody can connect to the port 0.
+            && authority.port_u16() != Some(0)
             && (authority.port_u16().is_some() || !authority.as_str().ends_with(':'));
         good.then(|| Origin { text: whole, https, host: authority.host().to_owned() })
     }
@@ -72,6 +74,7 @@ mod tests {
             "https://ID.example.com",
             "https://ada@id.example.com",
             "https://id.example.com:",
+            "http://localhost:0",
             "https://id.example.com?x",
             "https://id.example.com#x",
             "ftp://id.example.com",

@@ -23,7 +23,7 @@ fn the_tools_are_no_commands_of_sarsen() {
 #[test]
 fn a_server_ignores_the_variables_of_tests() {
     let place = Place::new();
-    assert_eq!(place.run(&["init", "--yes", "--listen", "127.0.0.1:0"]).code, 0);
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
     // Ten minutes a commit, were it obeyed: the server would not come up.
     let slow = |command: &mut Command| {
         command.env("SARSEN_TEST_COMMIT_DELAY_MS", "600000").env("SARSEN_TEST_BATCH_MAX", "none");
@@ -35,7 +35,7 @@ fn a_server_ignores_the_variables_of_tests() {
     let plain = place.run(&["serve", "--print-config"]).stdout;
     assert_eq!(String::from_utf8_lossy(&printed.stdout), plain);
 
-    let mut serve = place.sarsen(&["serve"]);
+    let mut serve = place.sarsen(&["serve", "--listen", "127.0.0.1:0"]);
     slow(&mut serve);
     let mut server = Running::start(serve, place.path("log"));
     server.wait_for("listening");

@@ -30,6 +30,7 @@ fn init_asks_only_on_a_terminal_and_refuses_answers_that_serve_refuses() {
     assert!(refused.stderr.contains("use --yes"), "{}", refused.stderr);
     for (flags, expected) in [
         (["--listen", "7070"], "not an address with a port"),
+        (["--listen", "127.0.0.1:0"], "chooses another port at each start"),
         (["--listen", "0.0.0.0:7070"], "other machines can reach 0.0.0.0:7070"),
         (["--issuer", "http://id.example.com"], "http is for this machine only"),
         (["--issuer", "https://id.example.com/"], "without a slash at the end"),
