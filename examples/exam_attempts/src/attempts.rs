@@ -51,8 +51,10 @@ statements! {
     static INSERT = store::insert("attempts", &[&["id", "exam_id", "student", "answers", "answered", "saved_at", "ends_at"]]);
     static SAVE = update_if("attempts", "id", &["answers", "answered", "saved_at"],
         "submitted_at IS NULL AND ends_at IS NULL");
-    static SAVE_IF = sql("UPDATE attempts SET answers = ?2, answered = ?3, saved_at = ?4, revision = COALESCE(?5, revision)
-     WHERE id = ?1 AND submitted_at IS NULL AND (ends_at IS NULL OR ends_at > ?6) AND (?5 IS NULL OR revision < ?5)");
+    static SAVE_IN_TIME = sql("UPDATE attempts SET answers = ?2, answered = ?3, saved_at = ?4
+     WHERE id = ?1 AND submitted_at IS NULL AND (ends_at IS NULL OR ends_at > ?5)");
+    static SAVE_NEWER = sql("UPDATE attempts SET answers = ?2, answered = ?3, saved_at = ?4, revision = ?6
+     WHERE id = ?1 AND submitted_at IS NULL AND (ends_at IS NULL OR ends_at > ?5) AND revision < ?6");
     static SUBMIT = sql("UPDATE attempts SET submitted_at = ?2 WHERE id = ?1 AND submitted_at IS NULL");
     static FIND = sql("SELECT id, student, answered, saved_at, submitted_at, exam_id, answers, revision, ends_at
      FROM attempts WHERE id = ?1");
@@ -102,11 +104,15 @@ pub fn insert(
 pub fn save(tx: &mut Tx<'_>, id: i64, new: &Save) -> Result<i64, Problem> {
     let Save { answers, answered, revision, now } = new;
     tx.changed(row_key(id));
-    if revision.is_none() && tx.exec_one(&SAVE, args![id, answers, *answered, *now])? {
-        return Ok(now.millis());
-    }
     let latest = Time::from_millis(now.millis() - GRACE.as_millis() as i64);
-    if tx.exec_one(&SAVE_IF, args![id, answers, *answered, *now, *revision, latest])? {
+    let is_saved = match *revision {
+        Some(revision) => tx.exec_one(&SAVE_NEWER, args![id, answers, *answered, *now, latest, revision])?,
+        None => {
+            tx.exec_one(&SAVE, args![id, answers, *answered, *now])?
+                || tx.exec_one(&SAVE_IN_TIME, args![id, answers, *answered, *now, latest])?
+        }
+    };
+    if is_saved {
         return Ok(now.millis());
     }
     let found = find(tx.snapshot(), id)?;
