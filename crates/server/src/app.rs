@@ -66,8 +66,6 @@ pub struct Settings {
     pub hold_max: Duration,
     /// Device codes that one client may have pending.
     pub pending_codes_max: usize,
-    /// Authorization requests that were posted, in a quarter of an hour and for one client, at most.
-    pub posted_requests_max: usize,
     /// Wrong user codes that all browsers without a signed-in user may enter in a minute.
     pub wrong_codes_max: u32,
     /// The most writes with an `Idempotency-Key`, in a quarter of an hour and for one caller.
@@ -98,7 +96,6 @@ impl Settings {
             session_life: Duration::from_secs(30 * 24 * 3600),
             hold_max: Duration::from_secs(5),
             pending_codes_max: 1_000_000,
-            posted_requests_max: 10_000,
             wrong_codes_max: 10_000,
             keyed_writes_max: 10_000,
             streams_max: 10_000,
@@ -154,8 +151,6 @@ pub struct Parts {
     pub(crate) redirect_problems: RedirectProblems,
     /// Device codes that wait, by client.
     pub(crate) pending_codes: Quota,
-    /// Authorization requests that were posted, by client.
-    pub(crate) posted_requests: Quota,
     /// Writes with an `Idempotency-Key`, by caller.
     pub(crate) keyed_writes: CallerCounts,
     /// Attempts at user codes.
@@ -213,7 +208,6 @@ impl App {
             pkce_use: PkceUse::default(),
             redirect_problems: RedirectProblems::default(),
             pending_codes: Quota::default(),
-            posted_requests: Quota::default(),
             keyed_writes: CallerCounts::in_quarters_of_an_hour(),
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
             metrics: Metrics::new(router().listed()),

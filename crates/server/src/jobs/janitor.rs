@@ -146,7 +146,7 @@ impl Janitor {
         steps.note(self.sweep("devices.tidy", now - DEVICES_KEPT, devices::delete_older).await);
         let before = now - KEPT;
         steps.note(self.sweep("codes.tidy", before, authorization_codes::delete_older).await);
-        // Anybody may post them: they go when they end.
+        // Of the release before this one.
         let ended = now - authorization_requests::LIFE;
         let sweep = self.sweep("authorization_requests.tidy", ended, authorization_requests::delete_older);
         steps.note(sweep.await);

@@ -1,7 +1,7 @@
 //! Rate limits and quotas, kept in memory by each instance.
 //!
 //! - `user_code_attempts.rs`: wrong user codes (RFC 8628 section 5.1).
-//! - `quotas.rs`: pending device codes and posted authorization requests of each client.
+//! - `quotas.rs`: pending device codes of each client.
 //! - `password_guesses.rs`: wrong passwords. `failed_sign_ins.rs`: their rows in the audit trail.
 //! - `rate_limited_writes.rs`: rows about a user or a client that are written at most once in a while.
 //! - `redirect_problems.rs`: redirect addresses that clients sent and that are not registered.

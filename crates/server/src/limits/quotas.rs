@@ -1,6 +1,6 @@
-//! The number of device codes, or of posted authorization requests, that a client has pending: bounded, so that a broken
-//! or hostile one cannot fill the disk. When half of the room is taken, one network gets at most a tenth of what is left,
-//! and a site a fifth, so that a few networks cannot take all of it.
+//! The number of device codes that a client has pending: bounded, so that a broken or hostile one cannot fill the disk. When
+//! half of the room is taken, one network gets at most a tenth of what is left, and a site a fifth, so that a few networks
+//! cannot take all of it.
 //!
 //! Counted in memory by the minute of creation. A code counts for its whole life, also after the decision.
 

@@ -15,27 +15,19 @@ use crate::pages::consent;
 use crate::pages::respond::{Link, PageError, PageResult, see_other};
 use crate::pages::sign_in::{self, Prompt};
 use crate::pages::sign_up;
-use crate::web::auth::Address;
-use crate::web::error::Problem;
-use crate::web::fetch_metadata::is_embedded_elsewhere;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use http::StatusCode;
 use identity::Error;
 use identity::authorization_codes::{self, NewCode, is_pkce_text};
 use identity::clients::{Client, Pkce};
-use identity::ids::RequestId;
+use identity::consents;
 use identity::organizations::{self, Status};
 use identity::scopes::Scope;
 use identity::sessions::Session;
 use identity::tokens;
-use identity::{authorization_requests, consents};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `request_uri` of a request that was posted here.
-const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
 /// The longest request: with our note, it is one parameter of the sign-in page.
 const REQUEST_MAX: usize = 7680;
 /// The longest request as it stands in the address of the sign-in page. A head has 16 KiB, with the browser's cookies.
@@ -50,51 +42,28 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query
     request.or_busy(decide(&app, &browser, &request, false).await)
 }
 
-/// Stores the parameters of a POST and goes on with a GET.
-pub(crate) async fn post(
-    State(app): State<App>,
-    Address(address): Address,
-    posted: Result<Posted, OAuthError>,
-) -> PageResult {
-    let posted = posted.map_err(unreadable)?;
-    let form = posted.params.to_form();
-    // Any client can make the server store it.
-    if form.len() > REQUEST_MAX {
-        return Err(PageError::bad(format!("The request is too long: {REQUEST_MAX} bytes are allowed.")));
+/// Leads on to a GET with the same parameters. Nothing is stored or looked up.
+pub(crate) async fn post(State(app): State<App>, posted: Result<Posted, OAuthError>) -> PageResult {
+    let form = posted.map_err(unreadable)?.params.to_form();
+    if !is_too_long(&form) {
+        return Ok(see_other(&format!("/auth/authorize?{form}"), Vec::new()));
     }
-    let as_get = format!("/auth/authorize?{form}");
-    store_posted(&app, address, &posted, form).await.map_err(|error| error.of_form_at(as_get))
-}
-
-async fn store_posted(app: &App, address: IpAddr, posted: &Posted, form: String) -> PageResult {
-    if is_embedded_elsewhere(&posted.headers) {
-        return Err(PageError::forged());
+    match understand(&app, &form).await? {
+        // Only the note is too much, which no client sends.
+        Ok(request) => Ok(request.refuse("invalid_request", &too_long())),
+        Err(redirect) => Ok(redirect),
     }
-    let client = known_client(app, &posted.params).await?;
-    let now = app.now();
-    let room = app.posted_requests.admit(&client.id, address, app.settings.posted_requests_max, now);
-    room.map_err(|wait| Problem {
-        retry_after: Some(wait),
-        ..Problem::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "too_many_requests",
-            "Too many people are signing in with this client at the moment.",
-        )
-    })?;
-    let id = RequestId::new(now, app.random());
-    let (stored, owner) = (id.clone(), client.id.clone());
-    app.store
-        .write("request.store", move |tx| authorization_requests::create(tx, &stored, &owner, &form, now))
-        .await?;
-    Ok(see_other(
-        &format!("/auth/authorize?client_id={}&request_uri={OWN_REQUEST}{id}", client.id),
-        Vec::new(),
-    ))
 }
 
 /// Whether the sign-in page cannot get this request as the place where it leads to.
 fn is_too_long(query: &str) -> bool {
     query.len() > REQUEST_MAX || encoded(query).len() > ENCODED_MAX
+}
+
+fn too_long() -> String {
+    format!(
+        "The request is too long: {REQUEST_MAX} bytes are allowed, and {ENCODED_MAX} when it is encoded once more."
+    )
 }
 
 /// A request whose client and redirect URI are good, and whose parameters make sense.
@@ -209,27 +178,16 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
     };
     let client = known_client(app, &params).await?;
     let link = sign_in_of(&client);
-    understand_of(app, client, params, query.to_owned()).await.map_err(|error| error.or_link(link))
+    understand_of(app, client, params, query).await.map_err(|error| error.or_link(link))
 }
 
 /// Reads the request of a known client.
 async fn understand_of(
     app: &App,
     client: Arc<Client>,
-    mut params: Params,
-    mut query: String,
+    params: Params,
+    query: &str,
 ) -> Result<Result<Request, Response>, PageError> {
-    if let Some(id) = params.get("request_uri").and_then(|uri| uri.strip_prefix(OWN_REQUEST)) {
-        let id = RequestId::parse(id).map_err(|_| PageError::bad("The request_uri is not valid."))?;
-        let now = app.now();
-        let (owner, stored) =
-            app.store.point(move |snapshot| authorization_requests::get(snapshot, &id, now)).await?;
-        if owner != client.id {
-            return Err(PageError::bad("request_uri belongs to another client."));
-        }
-        params = Params::from_form(stored.as_bytes()).map_err(unreadable)?;
-        query = stored;
-    }
     let uri =
         params.get("redirect_uri").ok_or_else(|| PageError::bad("The parameter redirect_uri is missing."))?;
     if !client.may_redirect_to(uri) {
@@ -256,12 +214,9 @@ async fn understand_of(
         Some(Ok(seconds)) => Some(Duration::from_secs(seconds.into())),
         Some(Err(_)) => return refuse("invalid_request", "max_age is not a number of seconds."),
     };
-    let (note, query) = Note::read(app, &query);
+    let (note, query) = Note::read(app, query);
     if is_too_long(&query) {
-        let text = format!(
-            "The request is too long: {REQUEST_MAX} bytes are allowed, and {ENCODED_MAX} when it is encoded once more."
-        );
-        return refuse("invalid_request", &text);
+        return refuse("invalid_request", &too_long());
     }
     let own = |name: &str| params.get(name).map(str::to_owned);
     Ok(Ok(Request {

@@ -4,11 +4,6 @@
 use http::HeaderMap;
 use http::header::ORIGIN;
 
-/// Whether a page of another site sends this request without navigation: an image, a frame, a script's request.
-pub(crate) fn is_embedded_elsewhere(headers: &HeaderMap) -> bool {
-    value(headers, "sec-fetch-site") == Some("cross-site") && !is_document(headers)
-}
-
 /// Whether the user opens this address in a tab, now: the request is no image, frame or script's request of any site, and
 /// no browser that only prepares for a click. A request without these headers counts as one.
 pub(crate) fn is_top_level(headers: &HeaderMap) -> bool {
@@ -53,20 +48,6 @@ mod tests {
             .iter()
             .map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")))
             .collect()
-    }
-
-    #[test]
-    fn only_a_navigation_leaves_another_site() {
-        let from = |site, mode, dest| {
-            let pairs = [("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
-            is_embedded_elsewhere(&headers(&pairs))
-        };
-        assert!(!from("cross-site", "navigate", "document"));
-        assert!(from("cross-site", "navigate", "iframe"));
-        assert!(from("cross-site", "no-cors", "image"));
-        assert!(from("cross-site", "cors", "empty"));
-        assert!(!from("same-origin", "no-cors", "image"));
-        assert!(!is_embedded_elsewhere(&headers(&[])), "an old browser, or none");
     }
 
     #[test]

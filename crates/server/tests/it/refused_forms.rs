@@ -204,18 +204,3 @@ async fn a_tab_whose_cookie_another_tab_has_replaced_leads_on_to_its_product() {
     }
     server.stop().await;
 }
-
-/// A posted authorization request that is refused for now can be opened as a GET.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_posted_request_that_is_refused_for_now_can_be_opened_again() {
-    let server = TestServer::start_with(|settings| settings.posted_requests_max = 1, |_| {}).await;
-    let ask = Ask::of(&server, "spa");
-    let mut browser = server.browser();
-    assert_eq!(browser.post("/auth/authorize", &ask.fields()).await.status, 303);
-    let busy = browser.post("/auth/authorize", &ask.fields()).await;
-    assert_eq!(busy.status, 429, "{busy:?}");
-    browser.sign_in("acme", "ada@acme.test").await;
-    let back = browser.get(&link(&busy, "/auth/authorize")).await;
-    assert!(back.redirect_param("code").is_some(), "{back:?}");
-    server.stop().await;
-}
