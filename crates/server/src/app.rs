@@ -14,6 +14,7 @@ use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
 use crate::limits::redirect_problems::RedirectProblems;
+use crate::limits::sign_ups::SignUps;
 use crate::limits::turns::Turns;
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub metrics_token: Option<String>,
     /// Whether people may create accounts themselves at organizations from before that was a setting of theirs.
     pub sign_up: bool,
+    /// The most accounts that the sign-up form makes for one network in an hour.
+    pub sign_ups_per_network_max: u32,
     /// Threads that hash passwords; none: as many as there are processors.
     pub hash_threads: Option<usize>,
     /// Their priority, as `nice` counts.
@@ -89,6 +92,7 @@ impl Settings {
             request_log: None,
             metrics_token: None,
             sign_up: true,
+            sign_ups_per_network_max: 200,
             hash_threads: None,
             hash_nice: LOWEST_PRIORITY,
             housekeeping: true,
@@ -145,6 +149,8 @@ pub struct Parts {
     pub(crate) failed_sign_ins: Arc<FailedSignIns>,
     /// Rate limits on wrong passwords.
     pub(crate) password_guesses: PasswordGuesses,
+    /// Accounts that the sign-up form makes, by network.
+    pub(crate) sign_ups: SignUps,
     /// Clients that sent a PKCE challenge lately.
     pub(crate) pkce_use: PkceUse,
     /// Redirect addresses that clients sent and that are not registered.
@@ -205,6 +211,7 @@ impl App {
             key_use: KeyUse::default(),
             failed_sign_ins: Arc::default(),
             password_guesses: PasswordGuesses::new(secret_key.clone()),
+            sign_ups: SignUps::new(secret_key.clone(), settings.sign_ups_per_network_max),
             pkce_use: PkceUse::default(),
             redirect_problems: RedirectProblems::default(),
             pending_codes: Quota::default(),

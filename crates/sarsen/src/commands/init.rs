@@ -150,6 +150,7 @@ impl Answers {
              # allowed_hosts = []         # host names, beside the issuer's, that requests may be for\n\
              # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read it\n\
              # sign_up = true             # sign-up at organizations without a setting of their own\n\
+             # sign_ups_per_network_max = 200   # accounts that people at one network may create in an hour\n\
              # cache_memory = \"448M\"      # for cached tokens, plans and users; the server needs some 100M beside it\n\
              # hash_threads = 2           # for password hashes; by default one per processor\n\
              # session_days = 30          # life of a browser's session\n\

@@ -74,6 +74,10 @@ pub struct Flags {
     /// sarsen org change --sign-up [default: true]
     #[arg(long, value_name = "BOOL")]
     sign_up: Option<String>,
+    /// Accounts that people at one IPv4 address or IPv6 /64 may create in an hour, 64 of them at once; a /48 twice as many
+    /// [default: 200]
+    #[arg(long, value_name = "N")]
+    sign_ups_per_network_max: Option<String>,
     /// Threads that hash passwords [default: one per processor]
     #[arg(long, value_name = "N")]
     hash_threads: Option<String>,
@@ -138,6 +142,7 @@ impl Flags {
             many("allowed_hosts", &self.allowed_hosts),
             one("metrics_token", &self.metrics_token),
             one("sign_up", &self.sign_up),
+            one("sign_ups_per_network_max", &self.sign_ups_per_network_max),
             one("hash_threads", &self.hash_threads),
             one("cache_memory", &self.cache_memory),
             one("session_days", &self.session_days),

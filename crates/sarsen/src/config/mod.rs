@@ -96,6 +96,8 @@ pub struct Config {
     pub metrics_token: Setting<Option<String>>,
     /// Whether people may sign up at organizations without a setting of their own.
     pub sign_up: Setting<bool>,
+    /// Accounts that people at one network may create in an hour.
+    pub sign_ups_per_network_max: Setting<u32>,
     /// Threads that hash passwords. `None`: one a processor.
     pub hash_threads: Setting<Option<usize>>,
     /// Bytes that all caches may take together.
@@ -198,6 +200,11 @@ impl Config {
             allowed_hosts: layers.setting("allowed_hosts", value::hosts, Vec::new)?,
             metrics_token: layers.setting("metrics_token", |raw| value::token(raw).map(Some), || None)?,
             sign_up: layers.setting("sign_up", value::boolean, || true)?,
+            sign_ups_per_network_max: layers.setting(
+                "sign_ups_per_network_max",
+                |raw| value::number(raw, 1..=1_000_000),
+                || 200,
+            )?,
             hash_threads: layers.setting(
                 "hash_threads",
                 |raw| value::number(raw, 1..=1024).map(Some),
@@ -319,6 +326,7 @@ impl Config {
         settings.request_log = self.request_log.value.then(|| self.log_format.value.of_requests());
         settings.metrics_token = self.metrics_token.value.clone();
         settings.sign_up = self.sign_up.value;
+        settings.sign_ups_per_network_max = self.sign_ups_per_network_max.value;
         settings.hash_threads = self.hash_threads.value;
         settings.streams_max = self.streams_max.value;
         settings.streams_per_caller_max = self.streams_per_caller_max.value;

@@ -54,6 +54,8 @@ pub fn print(config: &Config) -> String {
         config.metrics_token.value.as_ref().map(|_| quoted(&MASK)),
     );
     lines.add("sign_up", &config.sign_up, Some(config.sign_up.value.to_string()));
+    let sign_ups = &config.sign_ups_per_network_max;
+    lines.add("sign_ups_per_network_max", sign_ups, Some(sign_ups.value.to_string()));
     lines.add(
         "hash_threads",
         &config.hash_threads,

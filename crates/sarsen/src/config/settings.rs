@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 31] = [
+pub(super) const SETTINGS: [Definition; 32] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -49,6 +49,7 @@ pub(super) const SETTINGS: [Definition; 31] = [
         ..key("metrics_token", "at least 16 characters of A-Z, a-z, 0-9 and -._~+/=")
     },
     key("sign_up", "true or false"),
+    key("sign_ups_per_network_max", "a whole number from 1 to 1000000"),
     key("hash_threads", "a whole number from 1 to 1024"),
     key("cache_memory", "a size from 16M to 1024G, like 256M or 2G"),
     key("session_days", "a whole number from 1 to 400"),

@@ -178,6 +178,11 @@ fn page(app: &App, is_ready: bool) -> Page {
         "Sign-ins that were refused because of wrong passwords before",
         app.password_guesses.refused(),
     );
+    page.counter(
+        "sign_ups_refused_total",
+        "Sign-ups that were refused because their network had made many accounts (429)",
+        app.sign_ups.refused(),
+    );
     page.gauge("store_version", "Version of the state that answers show", app.store.version().number());
     app.store.show(&mut page);
     show_caches(app, &mut page);

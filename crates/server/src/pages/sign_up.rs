@@ -8,7 +8,7 @@ use super::form_errors::{self, check_new_account};
 use super::respond::PageResult;
 use super::sent_again::{Again, SENT_AGAIN_WITHIN, sign_in_again};
 use super::sign_in::{self, Fixed, active, home};
-use super::views::{FormError, SignUp, SignUpClosed};
+use super::views::{FormError, SignUp, SignUpClosed, wait_in_words};
 use crate::app::App;
 use crate::lanes::Asker;
 use crate::web::error::retry_after_value;
@@ -76,11 +76,15 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     if let Err(wrong) = check_new_account(name, email, password, &organization) {
         return Ok(show(app, browser, &organization, &fields, Some(&wrong), UNPROCESSABLE).await);
     }
-    let busy = async |wait| {
-        let (status, busy) = (StatusCode::TOO_MANY_REQUESTS, FormError::of_form(BUSY));
-        let mut response = show(app, browser, &organization, &fields, Some(&busy), status).await;
+    let later = async |wait, text: &str| {
+        let (status, wrong) = (StatusCode::TOO_MANY_REQUESTS, FormError::of_form(text));
+        let mut response = show(app, browser, &organization, &fields, Some(&wrong), status).await;
         response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         Ok(response)
+    };
+    let counted = match app.sign_ups.begin(browser.address, app.now()) {
+        Ok(counted) => counted,
+        Err(wait) => return later(wait, &many_accounts(wait)).await,
     };
     let refused = async |error: Error| {
         let is_taken = matches!(error, Error::Taken { .. });
@@ -88,17 +92,25 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
         Ok(show(app, browser, &organization, &fields, Some(&wrong), UNPROCESSABLE).await)
     };
     match make(app, &organization, name, email, password, browser).await {
-        Ok(Made::Now(user)) => browser.sign_in(app, &user, slug, safe_next(fields.next, &home(slug))).await,
+        Ok(Made::Now(user)) => {
+            counted.count();
+            browser.sign_in(app, &user, slug, safe_next(fields.next, &home(slug))).await
+        }
         Ok(Made::Before(error)) => {
             let next = safe_next(fields.next, &home(slug)).to_owned();
             match sign_in_again(app, browser, &organization, [email, password], &next).await? {
                 Again::SignedIn(response) => Ok(response),
                 Again::Wrong => refused(error).await,
-                Again::Busy(wait) => busy(wait).await,
+                Again::Busy(wait) => later(wait, BUSY).await,
             }
         }
-        Err(Refused::Full(wait)) => busy(wait).await,
-        Err(Refused::Error(error @ (Error::Invalid { .. } | Error::Taken { .. }))) => refused(error).await,
+        Err(Refused::Full(wait)) => later(wait, BUSY).await,
+        Err(Refused::Error(error @ Error::Taken { .. })) => {
+            // It tells who has an account, so it is as dear as making one.
+            counted.count();
+            refused(error).await
+        }
+        Err(Refused::Error(error @ Error::Invalid { .. })) => refused(error).await,
         Err(Refused::Error(error)) => Err(error.into()),
     }
 }
@@ -152,6 +164,12 @@ async fn show(
 
 /// The error of a form when the hash lane is full.
 pub(crate) const BUSY: &str = "Many people are signing in at this moment. Please try again in a few seconds.";
+
+/// The error of a form whose network has made many accounts.
+fn many_accounts(wait: Duration) -> String {
+    let wait = wait_in_words(wait.as_millis().div_ceil(1000) as u64);
+    format!("Many accounts were created from your network. Please try again in {wait}.")
+}
 
 /// Why no account was made.
 pub(crate) enum Refused {

@@ -185,3 +185,48 @@ async fn passwords_that_are_guessed_first_cannot_be_set() {
     assert_eq!(sign_up(&mut browser, "hedy.lamarr@acme.test", "Hedy Lamarr", PASSWORD).await.status, 303);
     server.stop().await;
 }
+
+/// A sign-up in a browser that has never been here.
+async fn sign_up_from(server: &TestServer, address: &str, email: &str) -> Answer {
+    let page = server.get("/o/acme/signup").send().await;
+    let cookie = page.header("set-cookie").split(';').next().unwrap_or_default().to_owned();
+    let fields = [("csrf", &*page.input("csrf")), ("name", "New"), ("email", email), ("password", PASSWORD)];
+    let form = server.post("/o/acme/signup", &fields).header("cookie", &cookie);
+    form.header("x-forwarded-for", address).send().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_creates_as_many_accounts_as_it_may_and_others_go_on() {
+    let server = TestServer::start_with(|settings| settings.sign_ups_per_network_max = 3, |_| {}).await;
+    let (one, other) = ("203.0.113.9", "203.0.113.10");
+    for email in ["first@new.test", "second@new.test"] {
+        assert_eq!(sign_up_from(&server, one, email).await.status, 303, "{email}");
+    }
+    let taken = sign_up_from(&server, one, "ada@acme.test").await;
+    assert_eq!(taken.status, 422, "who asks whether an address has an account spends as much: {taken:?}");
+    let hashed = metric(&server, "sarsen_lane_wait_seconds_count{lane=\"hash\"}").await;
+    for email in ["third@new.test", "ada@acme.test"] {
+        let refused = sign_up_from(&server, one, email).await;
+        assert_eq!((refused.status, refused.header("retry-after")), (429, "1200"), "{refused:?}");
+        assert!(refused.body.contains("Many accounts were created from your network."), "{refused:?}");
+        assert!(refused.body.contains("try again in 20 minutes"), "{refused:?}");
+        assert_eq!(refused.input("email"), email, "the form is there again");
+    }
+    let after = metric(&server, "sarsen_lane_wait_seconds_count{lane=\"hash\"}").await;
+    assert_eq!(after, hashed, "no password was hashed for them");
+    assert_eq!(metric(&server, "sarsen_sign_ups_refused_total").await, 2);
+    assert_eq!(sign_up_from(&server, other, "fourth@new.test").await.status, 303);
+    server.clock.advance(Duration::from_secs(1200));
+    assert_eq!(sign_up_from(&server, one, "third@new.test").await.status, 303);
+    assert_eq!(sign_up_from(&server, one, "fifth@new.test").await.status, 429);
+
+    // The networks of a site count together, for twice as many.
+    let mut made = 0;
+    for number in 0..8 {
+        let address = format!("2001:db8:7:{number}::1");
+        made +=
+            usize::from(sign_up_from(&server, &address, &format!("{number}@six.test")).await.status == 303);
+    }
+    assert_eq!(made, 6);
+    server.stop().await;
+}

@@ -56,7 +56,7 @@ pub use problem::Problem;
 pub use product::{Accent, Product, ProductUser};
 pub use set_password::SetPassword;
 pub use set_up::SetUp;
-pub use sign_in::{Note, SignIn};
+pub use sign_in::{Note, SignIn, wait_in_words};
 pub use sign_out::SignOut;
 pub use sign_up::SignUp;
 pub use sign_up_closed::SignUpClosed;

@@ -138,7 +138,7 @@ impl Note<'_> {
     }
 }
 
-fn wait_in_words(seconds: u64) -> String {
+pub fn wait_in_words(seconds: u64) -> String {
     match seconds {
         0 | 1 => "a second".into(),
         2..=90 => format!("{seconds} seconds"),
