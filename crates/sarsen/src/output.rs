@@ -48,6 +48,20 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Writes a line to stderr. That nobody reads it is no error: the work is done.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// The end of a command that has changed something: a result that cannot be printed does not fail it, because a script
+/// would repeat what is done.
+pub(crate) fn after_change(printed: Result<()>) -> Result<()> {
+    if let Err(error) = printed {
+        tell(&format!("sarsen: it is done, but the result cannot be printed: {error}"));
+    }
+    Ok(())
+}
+
 /// Writes JSON: on one line, but indented on a terminal.
 pub fn print_json(value: &Value) -> Result<()> {
     let text = if std::io::stdout().is_terminal() { format!("{value:#}\n") } else { format!("{value}\n") };

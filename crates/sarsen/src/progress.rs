@@ -1,5 +1,6 @@
 //! Progress on stderr: a line that is rewritten on a terminal, a line for each tenth elsewhere.
 
+use crate::output;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
@@ -49,18 +50,18 @@ impl ProgressBar {
         }
         let line = line.trim_end();
         if self.on_terminal {
-            eprint!("\r\u{1b}[K{line}");
             // Progress that cannot be shown is no error.
-            let _ = std::io::stderr().flush();
+            let mut stderr = std::io::stderr().lock();
+            let _ = write!(stderr, "\r\u{1b}[K{line}").and_then(|()| stderr.flush());
         } else {
-            eprintln!("{line}");
+            output::tell(line);
         }
     }
 
     /// Ends the line.
     pub fn end(&self) {
         if self.on_terminal && self.shown.is_some() {
-            eprintln!();
+            output::tell("");
         }
     }
 }

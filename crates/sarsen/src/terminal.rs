@@ -1,6 +1,7 @@
 //! Questions to the user of the terminal. They are printed on stderr: stdout is for results.
 
 use crate::error::{Error, Result};
+use crate::output;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -12,11 +13,13 @@ pub fn is_interactive() -> bool {
 /// Asks a question. An empty answer means the default, if there is one. It asks again while `check` fails.
 pub fn ask(question: &str, default: Option<&str>, check: impl Fn(&str) -> Result<()>) -> Result<String> {
     loop {
-        match default {
-            Some(default) => eprint!("{question} [{default}]: "),
-            None => eprint!("{question}: "),
-        }
-        std::io::stderr().flush().map_err(Error::io("cannot write to the terminal"))?;
+        let mut stderr = std::io::stderr().lock();
+        let asked = match default {
+            Some(default) => write!(stderr, "{question} [{default}]: "),
+            None => write!(stderr, "{question}: "),
+        };
+        asked.and_then(|()| stderr.flush()).map_err(Error::io("cannot write to the terminal"))?;
+        drop(stderr);
         let mut line = String::new();
         let read = std::io::stdin()
             .lock()
@@ -32,7 +35,7 @@ pub fn ask(question: &str, default: Option<&str>, check: impl Fn(&str) -> Result
         };
         match check(answer) {
             Ok(()) => return Ok(answer.to_owned()),
-            Err(error) => eprintln!("  {error}"),
+            Err(error) => output::tell(&format!("  {error}")),
         }
     }
 }

@@ -42,7 +42,8 @@ impl Login {
     pub fn powers(&self) -> String {
         let organizations = self.organizations().join(", ");
         match (self.owns_server(), self.covers_all(), organizations.is_empty()) {
-            (_, true, _) => "administer many organizations".to_owned(),
+            (true, true, _) => "own this server and administer many organizations".to_owned(),
+            (false, true, _) => "administer many organizations".to_owned(),
             (true, _, true) => "own this server".to_owned(),
             (true, _, false) => format!("own this server and administer {organizations}"),
             (false, _, true) => "administer no organization yet".to_owned(),
@@ -127,6 +128,7 @@ mod tests {
             ("openid platform org:platform", "own this server"),
             ("org:acme org:platform", "own this server and administer acme"),
             ("openid org:*", "administer many organizations"),
+            ("openid org:* org:platform", "own this server and administer many organizations"),
         ] {
             assert_eq!(login(scope).powers(), powers, "{scope}");
         }

@@ -25,6 +25,13 @@ pub struct GlobalArgs {
     json: bool,
 }
 
+impl GlobalArgs {
+    /// For commands that print what is no object of the API.
+    pub fn of_server(server: Option<String>) -> GlobalArgs {
+        GlobalArgs { server, json: false }
+    }
+}
+
 /// Which organization.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Global options")]
@@ -37,12 +44,18 @@ pub struct OrgArgs {
 /// An object that the API answered with. It is printed as it came, or as its type `T`.
 pub struct Answer<T> {
     json: Value,
+    /// Whether the request changed something: that is done, whatever becomes of its answer here.
+    is_of_change: bool,
     kind: PhantomData<T>,
 }
 
 impl<T: DeserializeOwned> Answer<T> {
-    fn new(json: Value) -> Answer<T> {
-        Answer { json, kind: PhantomData }
+    fn of_read(json: Value) -> Answer<T> {
+        Answer { json, is_of_change: false, kind: PhantomData }
+    }
+
+    fn of_change(json: Value) -> Answer<T> {
+        Answer { json, is_of_change: true, kind: PhantomData }
     }
 
     /// The object. A field that is missing or has another type is an error that names it.
@@ -66,7 +79,7 @@ impl<T: DeserializeOwned> List<T> {
     /// The first object that `is_it` accepts.
     pub fn find(self, is_it: impl Fn(&T) -> bool) -> Result<Option<Answer<T>>> {
         for json in self.items {
-            let answer = Answer::new(json);
+            let answer = Answer::of_read(json);
             if is_it(&answer.read()?) {
                 return Ok(Some(answer));
             }
@@ -136,14 +149,14 @@ impl Api {
         self.org.as_deref().unwrap_or_default()
     }
 
+    /// The server's issuer.
+    pub fn server(&self) -> &str {
+        self.client.server()
+    }
+
     /// The e-mail address of the user.
     pub fn email(&self) -> &str {
         &self.client.login().email
-    }
-
-    /// Whether the user is an owner of the server.
-    pub fn owns_server(&self) -> bool {
-        self.client.login().owns_server()
     }
 
     fn send(&mut self, method: &Method, path: &str, body: &Body<'_>) -> Result<Value> {
@@ -163,17 +176,17 @@ impl Api {
 
     /// One object.
     pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<Answer<T>> {
-        self.send(&Method::GET, path, &Body::None).map(Answer::new)
+        self.send(&Method::GET, path, &Body::None).map(Answer::of_read)
     }
 
     /// Creates an object.
     pub fn post<T: DeserializeOwned>(&mut self, path: &str, fields: Fields) -> Result<Answer<T>> {
-        self.send(&Method::POST, path, &Body::Json(&fields.0.into())).map(Answer::new)
+        self.send(&Method::POST, path, &Body::Json(&fields.0.into())).map(Answer::of_change)
     }
 
     /// Creates an object that has no fields of its own.
     pub fn post_empty<T: DeserializeOwned>(&mut self, path: &str) -> Result<Answer<T>> {
-        self.send(&Method::POST, path, &Body::None).map(Answer::new)
+        self.send(&Method::POST, path, &Body::None).map(Answer::of_change)
     }
 
     /// Changes an object. No field to change is an error.
@@ -181,17 +194,22 @@ impl Api {
         if fields.0.is_empty() {
             return Err(Error::usage("no change was given; --help lists what can be changed"));
         }
-        self.send(&Method::PATCH, path, &Body::Json(&fields.0.into())).map(Answer::new)
+        self.send(&Method::PATCH, path, &Body::Json(&fields.0.into())).map(Answer::of_change)
     }
 
     /// Puts an object in its place.
     pub fn put<T: DeserializeOwned>(&mut self, path: &str, fields: Fields) -> Result<Answer<T>> {
-        self.send(&Method::PUT, path, &Body::Json(&fields.0.into())).map(Answer::new)
+        self.send(&Method::PUT, path, &Body::Json(&fields.0.into())).map(Answer::of_change)
     }
 
     /// Deletes an object.
     pub fn delete(&mut self, path: &str) -> Result<()> {
         self.send(&Method::DELETE, path, &Body::None).map(|_| ())
+    }
+
+    /// Deletes an object, where the API answers with what the deletion changed.
+    pub fn delete_and_read<T: DeserializeOwned>(&mut self, path: &str) -> Result<Answer<T>> {
+        self.send(&Method::DELETE, path, &Body::None).map(Answer::of_change)
     }
 
     /// A list from all of its pages, but at most `most` items.
@@ -254,29 +272,80 @@ impl Api {
         }
     }
 
-    /// Prints an object.
+    /// Prints an object. Where a request changed something, no fault of printing fails the command: a script would repeat
+    /// what is done.
     pub fn show<T: Record + DeserializeOwned>(&self, answer: &Answer<T>) -> Result<()> {
-        if self.json { output::print_json(&answer.json) } else { output::print_record(&answer.read()?) }
+        match self.print(answer) {
+            Err(error) if answer.is_of_change => {
+                self.confirm(&format!("sarsen: the change was made, but it cannot be printed: {error}"));
+                Ok(())
+            }
+            printed => printed,
+        }
     }
 
-    /// Asks to save a text that is shown once.
-    pub fn ask_to_save(&self, what: &str, secret: Option<&String>, advice: &str) -> Result<()> {
-        self.require_shown(what, secret, advice)?;
+    fn print<T: Record + DeserializeOwned>(&self, answer: &Answer<T>) -> Result<()> {
+        if self.json {
+            return output::print_json(&answer.json);
+        }
+        match answer.read() {
+            Ok(object) => output::print_record(&object),
+            Err(error) if answer.is_of_change => {
+                self.confirm(&format!("sarsen: the change was made, but {error}"));
+                output::print_json(&answer.json)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Prints the parts of an object as a table, or `nothing` when there are none.
+    pub fn show_rows<T: DeserializeOwned, R: Record>(
+        &self,
+        answer: &Answer<T>,
+        rows: impl Fn(&T) -> Vec<R>,
+        nothing: &str,
+    ) -> Result<()> {
+        let printed = match answer.read() {
+            Ok(object) if !self.json => output::print_table(&rows(&object), nothing),
+            _ => output::print_json(&answer.json),
+        };
+        if answer.is_of_change { output::after_change(printed) } else { printed }
+    }
+
+    /// Prints an object with a text that is shown once. That this text is lost is the one fault of printing that fails a
+    /// command: with it, another has to be made.
+    pub fn show_once<T: Record + DeserializeOwned>(
+        &self,
+        answer: &Answer<T>,
+        (what, advice): (&str, &str),
+        text: impl Fn(&T) -> Option<&String>,
+    ) -> Result<()> {
+        self.print(answer).map_err(|error| {
+            Error::failed(format!("the {what} was made, but it cannot be printed ({error}); {advice}"))
+        })?;
+        // An answer of another version of the server was printed as it came.
+        let Ok(object) = answer.read() else { return Ok(()) };
+        // Missing in the answer to a request that was sent again, because the first answer was lost.
+        let lost =
+            || Error::failed(format!("the {what} was made, but the answer with it was lost; {advice}"));
+        text(&object).map(|_| ()).ok_or_else(lost)
+    }
+
+    /// The same, and asks to save that text.
+    pub fn show_secret<T: Record + DeserializeOwned>(
+        &self,
+        answer: &Answer<T>,
+        (what, advice): (&str, &str),
+        text: impl Fn(&T) -> Option<&String>,
+    ) -> Result<()> {
+        self.show_once(answer, (what, advice), text)?;
         self.confirm(&format!("Save the {what} now: it is not shown again."));
         Ok(())
     }
 
-    /// An error if a text that is shown once is missing: in the answer to a request that was sent again, because the first
-    /// answer was lost.
-    pub fn require_shown(&self, what: &str, shown: Option<&String>, advice: &str) -> Result<()> {
-        let lost =
-            || Error::failed(format!("the {what} was made, but the answer with it was lost; {advice}"));
-        shown.map(|_| ()).ok_or_else(lost)
-    }
-
     /// Confirms on stderr what was done, where there is no object to print.
     pub fn confirm(&self, text: &str) {
-        eprintln!("{}", output::sanitize(text));
+        output::tell(&output::sanitize(text));
     }
 }
 

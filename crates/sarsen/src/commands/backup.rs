@@ -38,16 +38,16 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     if args.json {
         let key_file =
             config.secret_key.is_none().then(|| config.secret_key_file.value.display().to_string());
-        return output::print_json(
+        return output::after_change(output::print_json(
             &json!({ "file": args.file.display().to_string(), "bytes": bytes, "secret_key_file": key_file }),
-        );
+        ));
     }
-    output::print(&format!(
+    output::after_change(output::print(&format!(
         "Wrote {} ({}).\nIt does not have the secret key, without which it is of no use: {}\n",
         args.file.display(),
         size(bytes),
         place_of_key(&config)
-    ))
+    )))
 }
 
 /// The file of the database that these commands work on. With a server, the error names the tools of that.

@@ -245,13 +245,16 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
                 rules.fields().with("service", Some(service.clone())).with("kind", Some(kind.clone()));
             let fields = fields.with("name", Some(name.clone()));
             let created = api.post::<Client>(&api.path(&["clients"]), fields)?;
-            api.show(&created)?;
-            let client = created.read()?;
-            if matches!(&*client.kind, "web" | "machine") {
-                api.ask_to_save("secret", client.client_secret.as_ref(), LOST_SECRET)?;
+            match &**kind {
+                "web" | "machine" => {
+                    api.show_secret(&created, ("secret", LOST_SECRET), |client| {
+                        client.client_secret.as_ref()
+                    })?;
+                }
+                _ => api.show(&created)?,
             }
-            if client.kind == "web" {
-                api.confirm(&jwt_hint(&client.service));
+            if kind == "web" {
+                api.confirm(&jwt_hint(service));
             }
             Ok(())
         }
@@ -305,8 +308,7 @@ fn secret(api: &mut Api, verb: &SecretVerb) -> Result<()> {
     match verb {
         SecretVerb::Add { client } => {
             let created = api.post_empty::<Secret>(&api.path(&["clients", client, "secrets"]))?;
-            api.show(&created)?;
-            api.ask_to_save("secret", created.read()?.client_secret.as_ref(), LOST_SECRET)
+            api.show_secret(&created, ("secret", LOST_SECRET), |secret| secret.client_secret.as_ref())
         }
         SecretVerb::List { client } => {
             let found = api.list::<Secret>(&api.path(&["clients", client, "secrets"]), &[])?;

@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<()> {
     files::create_private(&args.config, &answers.file())?;
     // `serve` must accept the new file.
     let config = Config::load(&Flags::with_config(args.config.clone()), &Environment::default())?;
-    output::print(&next_steps(args, &config, &key_file))
+    output::after_change(output::print(&next_steps(args, &config, &key_file)))
 }
 
 fn answer(args: &Args) -> Result<Answers> {

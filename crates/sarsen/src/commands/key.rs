@@ -93,8 +93,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let fields = Fields::new().with("name", Some(name.clone())).with("service", service.clone());
             let fields = fields.with_list("scopes", scopes).with("expires_at", expires_at.clone());
             let created = api.post::<Key>(&api.path(&["keys"]), fields)?;
-            api.show(&created)?;
-            api.ask_to_save("key", created.read()?.key.as_ref(), "delete it and create another")
+            api.show_secret(&created, ("key", "revoke it and create another"), |key| key.key.as_ref())
         }
         Verb::List => {
             let found = api.list::<Key>(&api.path(&["keys"]), &[])?;

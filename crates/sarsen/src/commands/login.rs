@@ -37,12 +37,10 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let discovery = api_client::discover(&http, &server)?;
     let scope = args.org.iter().fold(SCOPE.to_owned(), |scope, slug| format!("{scope} org:{slug}"));
     let codes = discovery.begin(&http, &scope)?;
-    eprintln!("Open  {}", output::sanitize(&codes.verification_uri));
-    eprintln!("Type  {}", output::sanitize(&codes.user_code));
-    eprintln!(
-        "Waiting for you to allow it there; the code expires in {} minutes …",
-        codes.expires_in.div_ceil(60)
-    );
+    output::tell(&format!("Open  {}", output::sanitize(&codes.verification_uri)));
+    output::tell(&format!("Type  {}", output::sanitize(&codes.user_code)));
+    let minutes = codes.expires_in.div_ceil(60);
+    output::tell(&format!("Waiting for you to allow it there; the code expires in {minutes} minutes …"));
     let login = discovery.wait(&http, &codes)?;
     let (email, powers) = (login.email.clone(), login.powers());
     let result = json!({ "server": server, "email": email, "organizations": login.organizations() });
@@ -52,11 +50,11 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         Ok(())
     })?;
     if args.json {
-        return output::print_json(&result);
+        return output::after_change(output::print_json(&result));
     }
-    output::print(&format!(
+    output::after_change(output::print(&format!(
         "Signed in to {server} as {}; you {}.\n",
         output::sanitize(&text::mail::shown(&email)),
         output::sanitize(&powers)
-    ))
+    )))
 }

@@ -3,6 +3,7 @@
 use crate::api_client::{self, CredentialsFile, HttpClient};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::output;
 
 /// Sign this terminal out, here and at the server.
 #[derive(clap::Args)]
@@ -30,6 +31,6 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     api_client::revoke(&http, &login).map_err(|error| {
         Error::failed(format!("the sign-in was deleted here, but its tokens were not revoked: {error}"))
     })?;
-    eprintln!("Signed out of {server}.");
+    output::tell(&format!("Signed out of {server}."));
     Ok(())
 }

@@ -132,8 +132,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         Verb::Invite { email, role } => {
             let fields = Fields::new().with("email", Some(email.clone())).with("role", Some(role.clone()));
             let invited = api.post::<Invited>(&api.path(&["invitations"]), fields)?;
-            api.show(&invited)?;
-            api.require_shown("link", invited.read()?.url.as_ref(), LOST_INVITATION)
+            api.show_once(&invited, ("link", LOST_INVITATION), |invited| invited.url.as_ref())
         }
         Verb::Invitations => {
             let found = api.list::<Open>(&api.path(&["invitations"]), &[])?;

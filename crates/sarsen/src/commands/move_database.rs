@@ -67,7 +67,7 @@ async fn move_all(args: &Args) -> Result<()> {
         to.close();
     });
     closed.await.map_err(|error| Error::failed(format!("cannot close the databases: {error}")))?;
-    report(args, &moved.map_err(explain)?, took)
+    output::after_change(report(args, &moved.map_err(explain)?, took))
 }
 
 async fn open(which: &'static str, url: &str) -> Result<server::Store> {
@@ -75,7 +75,7 @@ async fn open(which: &'static str, url: &str) -> Result<server::Store> {
         return Err(Error::usage(format!("{which} is not a database; use {}", Database::FORMS)));
     };
     let opened = tokio::task::spawn_blocking(move || {
-        let waits = || eprintln!("{which}: waiting for the database {database}");
+        let waits = || output::tell(&format!("{which}: waiting for the database {database}"));
         server_process::open_store_or_else(&database, server::store_options(database.url()), waits)
     });
     let opened = opened.await.map_err(|error| Error::failed(format!("{which}: {error}")))?;

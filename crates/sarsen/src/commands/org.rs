@@ -151,8 +151,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             Ok(())
         }
         Verb::Restore { slug } => {
-            api.delete(&org_path(slug, &["deletion"]))?;
-            let restored = find(&mut api, slug)?;
+            let restored = api.delete_and_read::<Organization>(&org_path(slug, &["deletion"]))?;
             api.show(&restored)
         }
         Verb::Approve(decision) => review(&mut api, decision, "approved"),
@@ -163,8 +162,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             api.show(&suspended)
         }
         Verb::Activate { slug } => {
-            api.delete(&platform_path(slug, "suspension"))?;
-            let activated = find(&mut api, slug)?;
+            let activated = api.delete_and_read::<Organization>(&platform_path(slug, "suspension"))?;
             api.show(&activated)
         }
     }
@@ -180,10 +178,15 @@ fn create(api: &mut Api, slug: Option<&str>, name: Option<&str>) -> Result<()> {
     let name = answer(name, "Display name", "the name")?;
     let fields = Fields::new().with("slug", Some(slug)).with("name", Some(name));
     let created = api.post::<Organization>("/api/organizations", fields)?;
-    // Without a new token, the next command could not reach the organization.
-    api.refresh()?;
+    // The token does not name the organization. The next command asks for another one if this fails.
+    let renewed = api.refresh();
     api.show(&created)?;
-    if created.read()?.status == "pending" {
+    if let Err(error) = renewed {
+        api.confirm(&format!(
+            "sarsen: the organization was created, but the sign-in was not renewed: {error}"
+        ));
+    }
+    if created.read().is_ok_and(|created| created.status == "pending") {
         api.confirm("The organization is pending until an owner of the server approves it.");
     }
     Ok(())
@@ -195,14 +198,16 @@ fn find(api: &mut Api, slug: &str) -> Result<Answer<Organization>> {
         Err(Error::Refused { status: 403 | 404, .. }) => {}
         other => return other,
     }
-    if !api.owns_server() {
-        return Err(Error::failed(format!(
-            "{} does not administer an organization {slug}; sarsen org list shows yours",
-            api.email()
-        )));
-    }
-    let found = api.list::<Organization>(ALL, &[])?.find(|organization| organization.slug == slug)?;
-    found.ok_or_else(|| {
+    let all = match api.list::<Organization>(ALL, &[]) {
+        Err(Error::Refused { status: 403, .. }) => {
+            return Err(Error::failed(format!(
+                "{} does not administer an organization {slug}; sarsen org list shows yours",
+                api.email()
+            )));
+        }
+        all => all?,
+    };
+    all.find(|organization| organization.slug == slug)?.ok_or_else(|| {
         Error::failed(format!("there is no organization {slug}; sarsen org list --all shows all of them"))
     })
 }

@@ -58,12 +58,12 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let key_file = &config.secret_key_file.value;
     let kept = keep(&old, key_file)?;
     files::rename(&new_key_file(&config), key_file)?;
-    output::print(&format!(
+    output::after_change(output::print(&format!(
         "{} has a new key, with which {sealed} values were sealed now. Copy it to another place, and to every other instance.\n\
          The old key is {}: backups from before need it. Remove it with the last of them.\n",
         key_file.display(),
         kept.display()
-    ))
+    )))
 }
 
 /// Seals everything with the new key, unless an earlier run has done it. Returns the number of values.

@@ -64,8 +64,7 @@ pub fn run(verb: &Verb, environment: &Environment) -> Result<()> {
         }
         Verb::Invite { email, .. } => {
             let invited = api.post::<Invited>(OWNERS, Fields::new().with("email", Some(email.clone())))?;
-            api.show(&invited)?;
-            api.require_shown("link", invited.read()?.url.as_ref(), LOST_INVITATION)
+            api.show_once(&invited, ("link", LOST_INVITATION), |invited| invited.url.as_ref())
         }
         Verb::Remove { user, .. } => {
             let id = id(&mut api, user)?;

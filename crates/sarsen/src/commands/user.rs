@@ -3,7 +3,7 @@
 use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs, given};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::{Cell, Field, Record, Time, column, detail};
+use crate::output::{self, Cell, Field, Record, Time, column, detail};
 use serde::{Deserialize, Serialize};
 
 /// Users: the accounts of an organization. Name a user by e-mail address or id.
@@ -191,12 +191,13 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let fields = fields.with("email_verified", verified.then_some(true));
             let fields = fields.with("password_link", password_link.then_some(true));
             let created = api.post::<User>(&api.path(&["users"]), fields)?;
-            api.show(&created)?;
             if *password_link {
-                let link = created.read()?.password_link.and_then(|link| link.url);
                 let advice = format!("run sarsen user password-link {email} for another");
-                return api.require_shown("link", link.as_ref(), &advice);
+                return api.show_once(&created, ("link", &advice), |user| {
+                    user.password_link.as_ref()?.url.as_ref()
+                });
             }
+            api.show(&created)?;
             api.confirm(&format!(
                 "The account has no password yet. sarsen user password-link {email} creates a link to set one."
             ));
@@ -221,7 +222,13 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         Verb::Activate { user } => {
             let path = api.user_path(user, &["suspension"])?;
             api.delete(&path)?;
-            show(&mut api, user)
+            match api.user_path(user, &[]).and_then(|path| api.get::<User>(&path)) {
+                Ok(activated) => output::after_change(api.show(&activated)),
+                Err(_) => {
+                    api.confirm(&format!("{user} is active again."));
+                    Ok(())
+                }
+            }
         }
         Verb::Delete { user } => {
             let path = api.user_path(user, &[])?;
@@ -244,8 +251,7 @@ fn show(api: &mut Api, user: &str) -> Result<()> {
 fn link(api: &mut Api, user: &str, what: &str) -> Result<()> {
     let path = api.user_path(user, &[what])?;
     let created = api.post_empty::<Link>(&path)?;
-    api.show(&created)?;
-    api.require_shown("link", created.read()?.url.as_ref(), "repeat the command")
+    api.show_once(&created, ("link", "repeat the command"), |link| link.url.as_ref())
 }
 
 fn sessions(api: &mut Api, user: &str, end: bool, end_one: Option<&str>) -> Result<()> {

@@ -1,12 +1,11 @@
 //! `sarsen whoami`: the account that this terminal is signed in to.
 
-use crate::api_client::{self, ApiClient, Body};
+use super::api::{Api, GlobalArgs};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::{self, Cell, Field, Record, column};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use ureq::http::Method;
 
 /// Show the account that this terminal is signed in to, and what it may administer.
 #[derive(clap::Args)]
@@ -26,6 +25,14 @@ struct Claims {
     email: String,
 }
 
+#[derive(Deserialize)]
+struct Administered {
+    slug: String,
+}
+
+/// The organization of those who own the server.
+const PLATFORM: &str = "platform";
+
 #[derive(Serialize)]
 struct Whoami {
     email: String,
@@ -35,6 +42,18 @@ struct Whoami {
     organizations: Vec<String>,
 }
 
+/// The most organizations that are printed by name.
+const NAMED_MAX: usize = 32;
+
+impl Whoami {
+    fn organizations_in_words(&self) -> Cell {
+        match self.organizations.len() {
+            many if many > NAMED_MAX => Cell::from(&format!("{many}; sarsen org list shows them")),
+            _ => Cell::from(&self.organizations),
+        }
+    }
+}
+
 impl Record for Whoami {
     fn fields(&self) -> Vec<Field> {
         vec![
@@ -42,23 +61,24 @@ impl Record for Whoami {
             column("user", &self.user),
             column("server", &self.server),
             column("server owner", self.owns_server),
-            column("organizations", &self.organizations),
+            column("organizations", self.organizations_in_words()),
         ]
     }
 }
 
-/// Runs it.
+/// Runs it. A token does not name many organizations, so the server is asked for them.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut client = ApiClient::open(environment, args.server.as_deref())?;
-    let user = client.send(&Method::GET, "/auth/userinfo", &Body::None)?;
-    let Claims { sub: user, email } = api_client::parse(&user)?;
-    let login = client.login();
+    let global = GlobalArgs::of_server(args.server.clone());
+    let mut api = Api::open(&global, environment)?;
+    let Claims { sub: user, email } = api.get("/auth/userinfo")?.read()?;
+    let all = api.list::<Administered>("/api/organizations", &[])?.read()?;
     let whoami = Whoami {
         email,
         user,
-        server: client.server().to_owned(),
-        owns_server: login.owns_server(),
-        organizations: login.organizations().into_iter().map(str::to_owned).collect(),
+        server: api.server().to_owned(),
+        // Only the owners of the server administer it.
+        owns_server: all.iter().any(|organization| organization.slug == PLATFORM),
+        organizations: all.into_iter().map(|found| found.slug).filter(|slug| slug != PLATFORM).collect(),
     };
     if args.json { output::print_json(&json!(whoami)) } else { output::print_record(&whoami) }
 }

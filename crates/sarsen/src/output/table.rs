@@ -1,6 +1,6 @@
 //! Tables and records as text.
 
-use super::{Cell, Field, Record, print};
+use super::{Cell, Field, Record, print, tell};
 use crate::error::Result;
 use std::io::IsTerminal as _;
 
@@ -11,7 +11,7 @@ const GAP: &str = "  ";
 /// Writes a table, or `nothing` to stderr when it would have no rows.
 pub(crate) fn print_table(rows: &[impl Record], nothing: &str) -> Result<()> {
     if rows.is_empty() {
-        eprintln!("{nothing}");
+        tell(nothing);
         return Ok(());
     }
     print(&table(rows, terminal_width()))

@@ -102,7 +102,8 @@ pub(super) fn confirm(config: &Config, copy: &Path) -> Result<()> {
         return Err(Error::failed("the copy is another key than the one in use; copy it again"));
     }
     files::replace_private(&marker(path), &format!("{}\n", fingerprint(&key)))?;
-    output::print("The copy is the key in use. sarsen doctor will not ask again until the key changes.\n")
+    let confirmed = "The copy is the key in use. sarsen doctor will not ask again until the key changes.\n";
+    output::after_change(output::print(confirmed))
 }
 
 fn same_file(left: &Path, right: &Path) -> bool {

@@ -49,11 +49,11 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let kept = free_name(path);
     let existed = put(&args.file, path, &kept, &key)?;
     let old = if existed { format!("The old database is {}.\n", kept.display()) } else { String::new() };
-    output::print(&format!(
+    output::after_change(output::print(&format!(
         "Restored {} to {}. Everything since that backup is undone.\n{old}Next: sarsen serve\n",
         args.file.display(),
         path.display()
-    ))
+    )))
 }
 
 /// Checks a backup and puts it in the place of `database`. Returns whether there was one.

@@ -171,7 +171,7 @@ fn remove_abandoned(place: &Path) {
 
 fn remove(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder) {
-        eprintln!("sarsen: cannot remove {}: {error}", folder.display());
+        output::tell(&format!("sarsen: cannot remove {}: {error}", folder.display()));
     }
 }
 

@@ -10,7 +10,6 @@ use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Json, List, Page, Slug};
 use crate::web::path::Path;
-use http::StatusCode;
 use identity::audit;
 use identity::organizations::{self, Decision, Organization};
 use serde::Deserialize;
@@ -79,11 +78,13 @@ pub(crate) async fn suspend(
     Ok(Json(show(&caller, suspended.await?)))
 }
 
-pub(crate) async fn activate(caller: PlatformOwner, Path(slug): Path<String>) -> Result<StatusCode> {
+pub(crate) async fn activate(
+    caller: PlatformOwner,
+    Path(slug): Path<String>,
+) -> Result<Json<OrganizationBody>> {
     let activated = caller.write("organization.activate", move |tx, actor| {
         let organization = organizations::find(tx.snapshot(), &slug)?;
         organizations::activate(tx, &organization, actor)
     });
-    activated.await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Json(show(&caller, activated.await?)))
 }

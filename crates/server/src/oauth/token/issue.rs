@@ -10,6 +10,7 @@ use identity::administrators::{self, Role};
 use identity::clients::Client;
 use identity::ids::{AuditId, GrantId, SessionId, UserId};
 use identity::keys::{Algorithm, Ring};
+use identity::organizations::PLATFORM;
 use identity::scopes::{self, Scope};
 use identity::tokens::{self, ACCESS_LIFE, AccessClaims, Audience, IdClaims};
 use identity::{Error, Time};
@@ -167,7 +168,8 @@ fn respond(
 
 /// The audience and the scope of a token. For a client of a service, the audience is the service. For a client of
 /// `platform`, it is the granted organizations that the user still administers, because a grant can outlive a role. A
-/// user who administers more than [`NAMED_MAX`] organizations and requested all keeps [`scopes::ANY_ORGANIZATION`].
+/// user who administers more than [`NAMED_MAX`] organizations and requested all keeps [`scopes::ANY_ORGANIZATION`]; beside
+/// it, `org:platform` still names an owner of the server.
 async fn audiences(
     app: &App,
     client: &Client,
@@ -191,8 +193,14 @@ async fn audiences(
                 granted.push(word.to_owned());
             }
             Some("*") if roles.len() > NAMED_MAX => {
-                audiences.push(word.to_owned());
-                granted.push(word.to_owned());
+                let owns_server =
+                    roles.iter().any(|(own, _)| own == PLATFORM).then(|| format!("org:{PLATFORM}"));
+                for audience in [Some(word.to_owned()), owns_server].into_iter().flatten() {
+                    if !audiences.contains(&audience) {
+                        audiences.push(audience.clone());
+                        granted.push(audience);
+                    }
+                }
             }
             Some(slug) => {
                 let own = roles.iter().map(|(own, _)| own).filter(|own| slug == "*" || slug == own.as_str());

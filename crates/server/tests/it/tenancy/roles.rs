@@ -35,6 +35,9 @@ async fn who_administers_a_hundred_organizations_has_a_short_token_for_all_of_th
     }
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform org:*").await;
     assert!(owner.token.len() < 2000, "{} bytes", owner.token.len());
+    let named = claims(&owner.token);
+    assert_eq!(text(&named, "scope"), "platform org:* org:platform", "an owner of the server is one: {named}");
+    assert_eq!(named["aud"], json!(["account", "platform", "org:*", "org:platform"]));
     owner.read("/api/organizations/customer-with-a-long-name-73/users").await;
     let elsewhere = owner.call("GET", "/api/organizations/acme/users", &Value::Null).await;
     assert_eq!(problem(&elsewhere), is(404, "not_found"), "no role there: {elsewhere:?}");

@@ -149,7 +149,9 @@ async fn a_suspended_organization_loses_everything_at_once() {
     assert_eq!(owner.call("GET", "/api/organizations/acme", &Value::Null).await.text("status"), "suspended");
     assert_eq!(platform.call("GET", "/api/platform/organizations", &Value::Null).await.status, 200);
 
-    platform.change("DELETE", "/api/platform/organizations/acme/suspension", Value::Null).await;
+    let activated =
+        platform.change("DELETE", "/api/platform/organizations/acme/suspension", Value::Null).await;
+    assert_eq!(activated.json()["status"], "active", "{activated:?}");
     late.assert_in().await;
     assert_eq!(program().await, true);
     assert_eq!(late.refresh().await.status, 200);
