@@ -110,6 +110,7 @@ statements! {
     static SET_LAST_USED = update("api_key_uses", "api_key_id", &["last_used_at"]);
     static GET = select(COLUMNS, "WHERE k.id = ?1");
     static COUNT = sql("SELECT COUNT(*) FROM api_keys WHERE organization_id = ?1");
+    static MADE_BY = select(COLUMNS, "WHERE k.organization_id = ?1 AND k.created_by = ?2 ORDER BY k.id");
     static OF_SERVICE = sql("SELECT id, name FROM api_keys WHERE service_id = ?1");
     static OF_ORGANIZATION = sql("SELECT id FROM api_keys WHERE organization_id = ?1");
     static DELETE = sql("DELETE FROM api_keys WHERE id = ?1");
@@ -249,6 +250,15 @@ pub fn list(
     filter.and_if("k.id >", cursor);
     let (sql, args) = filter.finish(&format!("ORDER BY k.id LIMIT {limit}"));
     Ok(snapshot.all(&sql, &args, read)?)
+}
+
+/// The keys of an organization that a user made, by id.
+pub(crate) fn made_by(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    user: &UserId,
+) -> Result<Vec<ApiKey>> {
+    Ok(snapshot.all(&MADE_BY, args![organization, user], read)?)
 }
 
 /// A presented key in its two parts. Nothing is verified yet.

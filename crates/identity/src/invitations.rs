@@ -124,6 +124,11 @@ statements! {
         COLUMNS,
         "WHERE i.id = ?1 AND i.used_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > ?2",
     );
+    static MADE_BY = select(
+        COLUMNS,
+        "WHERE i.organization_id = ?1 AND i.invited_by = ?2 AND i.expires_at > ?3
+           AND i.used_at IS NULL AND i.revoked_at IS NULL ORDER BY i.id",
+    );
     static ACCEPTED_AFTER = sql("SELECT hash, email, used_by FROM invitations WHERE id = ?1 AND used_at > ?2");
     static COUNT_OPEN = sql("SELECT COUNT(*) FROM invitations
      WHERE organization_id = ?1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > ?2");
@@ -227,6 +232,16 @@ pub fn list(
     let open = format!("AND i.used_at IS NULL AND i.revoked_at IS NULL ORDER BY i.id LIMIT {limit}");
     let (sql, args) = filter.finish(&open);
     Ok(snapshot.all(&sql, &args, read)?)
+}
+
+/// The open invitations of an organization that a user made, by id.
+pub(crate) fn made_by(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    user: &UserId,
+    now: Time,
+) -> Result<Vec<Invitation>> {
+    Ok(snapshot.all(&MADE_BY, args![organization, user, now], read)?)
 }
 
 /// Revokes an open invitation. One that was accepted, revoked or has expired is not found.

@@ -3,8 +3,8 @@
 //!
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
-//! - administration: `organizations`, `organization_deletions`, `administrators`, `invitations`, `api_keys`, `programs`,
-//!   `audit`, `links`
+//! - administration: `organizations`, `organization_deletions`, `administrators`, `departures`, `invitations`, `api_keys`,
+//!   `programs`, `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - payment providers: `billing`
 //! - events for products: `events`
@@ -36,6 +36,7 @@ pub mod clients;
 pub mod consents;
 pub mod customers;
 pub mod database_move;
+pub mod departures;
 pub mod devices;
 pub mod entitlements;
 mod error;

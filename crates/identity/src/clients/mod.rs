@@ -18,7 +18,8 @@ pub use kind::{DEVICE_GRANT, Kind};
 pub use options::{Pkce, parse_id_token_alg};
 pub use redirects::{URIS_MAX, check_list as check_uri_list, check_redirect_uris};
 pub(crate) use reviews::changes;
-pub use secrets::{ClientSecret, NewSecret, add_secret, delete_secret, list_secrets};
+pub use secrets::{ClientSecret, MadeSecret, NewSecret, add_secret, delete_secret, list_secrets};
+pub(crate) use secrets::{delete_made, secrets_made_by};
 pub use uris::{LENGTH_MAX as URI_LENGTH_MAX, Purpose, check_uri};
 
 use crate::administrators::Role;

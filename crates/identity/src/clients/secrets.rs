@@ -4,7 +4,7 @@
 use super::{Client, in_organization, keys};
 use crate::administrators::Role;
 use crate::audit::{self, Actor};
-use crate::ids::{ClientId, ClientSecretId, OrganizationId};
+use crate::ids::{ClientId, ClientSecretId, OrganizationId, UserId};
 use crate::secrets::{self, Hash, Random};
 use crate::{Error, Result, Time};
 use store::{Row, Snapshot, Tx, args, insert, lock, sql, statements};
@@ -50,7 +50,25 @@ pub struct ClientSecret {
     pub created_at: Time,
 }
 
+/// A secret that an administrator made, with its client.
+#[derive(Clone, Debug)]
+pub struct MadeSecret {
+    /// The secret.
+    pub secret: ClientSecret,
+    /// The client.
+    pub client: ClientId,
+    /// The name of the client.
+    pub client_name: String,
+    /// Whether all secrets of the client are from that administrator: without them, the client cannot prove who it is.
+    pub is_last: bool,
+}
+
 statements! {
+    static MADE_BY = sql("SELECT s.id, s.hint, s.created_at, s.client_id, c.name,
+            (SELECT COUNT(*) FROM client_secrets o
+             WHERE o.client_id = s.client_id AND (o.created_by IS NULL OR o.created_by <> ?2))
+     FROM client_secrets s JOIN clients c ON c.id = s.client_id
+     WHERE c.organization_id = ?1 AND s.created_by = ?2 ORDER BY s.id LIMIT ?3");
     static INSERT = insert(
         "client_secrets",
         &[&["id", "client_id", "hash", "hint", "created_by", "created_at"]],
@@ -111,6 +129,38 @@ pub fn delete_secret(tx: &mut Tx<'_>, client: &Client, id: &ClientSecretId, acto
 /// Lists the secrets of a client, oldest first. The list is not paged, because a client has at most `SECRETS_MAX`.
 pub fn list_secrets(snapshot: &mut Snapshot<'_>, client: &Client) -> Result<Vec<ClientSecret>> {
     Ok(snapshot.all(&OF_CLIENT, args![&client.id], read)?)
+}
+
+/// The secrets of an organization's clients that a user made, by id: `limit` at most.
+pub(crate) fn secrets_made_by(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    user: &UserId,
+    limit: i64,
+) -> Result<Vec<MadeSecret>> {
+    Ok(snapshot.all(&MADE_BY, args![organization, user, limit], |row| {
+        Ok(MadeSecret {
+            secret: read(row)?,
+            client: row.get(3)?,
+            client_name: row.get(4)?,
+            is_last: row.get::<i64>(5)? == 0,
+        })
+    })?)
+}
+
+/// Deletes a secret of an administrator, also the last one of its client.
+pub(crate) fn delete_made(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    made: &MadeSecret,
+    actor: &Actor,
+) -> Result<()> {
+    let (client, id) = (&made.client, &made.secret.id);
+    if tx.exec(&DELETE, args![id, client])? == 1 {
+        keys(client).into_iter().for_each(|key| tx.changed(key));
+        audit::note(tx, organization, actor, "client.secret_deleted", client.as_str(), id.as_str())?;
+    }
+    Ok(())
 }
 
 /// Deletes all secrets of a client. The caller declares the changed keys.

@@ -2,6 +2,7 @@
 //! administrators.
 
 use super::api::{Api, Fields, GlobalArgs, OrgArgs};
+use super::departure;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::output::{Cell, Field, Record, Time, column, detail};
@@ -51,10 +52,13 @@ enum Verb {
         #[arg(long)]
         role: String,
     },
-    /// Remove an administrator
+    /// Remove an administrator, and list the API keys, client secrets and open invitations that they made
     Remove {
         /// E-mail address or id
         user: String,
+        /// Revoke these as well; also after the administrator was removed, by their id
+        #[arg(long)]
+        revoke_made: bool,
     },
 }
 
@@ -150,9 +154,11 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let changed = api.patch::<Member>(&api.path(&["administrators", &id]), fields)?;
             api.show(&changed)
         }
-        Verb::Remove { user } => {
+        Verb::Remove { user, revoke_made } => {
             let id = id(&mut api, user)?;
-            api.delete(&api.path(&["administrators", &id]))?;
+            let path = api.path(&["administrators", &id]);
+            let again = format!("sarsen member remove {id} --revoke-made --org {}", api.org_slug());
+            departure::remove(&mut api, &path, *revoke_made, &again)?;
             api.confirm(&format!("{user} no longer administers {}.", api.org_slug()));
             Ok(())
         }

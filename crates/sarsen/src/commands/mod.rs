@@ -14,6 +14,7 @@ pub mod client;
 #[cfg(test)]
 mod contract;
 pub mod demo;
+mod departure;
 pub mod doctor;
 pub mod init;
 pub mod key;

@@ -1,6 +1,7 @@
 //! The verbs of `sarsen owner` that call the API: who owns the server, invitations, and removal.
 
 use super::api::{Api, Fields, GlobalArgs};
+use super::departure;
 use super::member::{Invited, LOST_INVITATION};
 use crate::api_client;
 use crate::environment::Environment;
@@ -23,10 +24,13 @@ pub enum Verb {
         #[command(flatten)]
         global: GlobalArgs,
     },
-    /// Remove an owner of the server; the last one stays
+    /// Remove an owner of the server, and list what they made in the organization platform; the last one stays
     Remove {
         /// E-mail address or id
         user: String,
+        /// Revoke that as well; also after the owner was removed, by their id
+        #[arg(long)]
+        revoke_made: bool,
         #[command(flatten)]
         global: GlobalArgs,
     },
@@ -66,9 +70,11 @@ pub fn run(verb: &Verb, environment: &Environment) -> Result<()> {
             let invited = api.post::<Invited>(OWNERS, Fields::new().with("email", Some(email.clone())))?;
             api.show_once(&invited, ("link", LOST_INVITATION), |invited| invited.url.as_ref())
         }
-        Verb::Remove { user, .. } => {
+        Verb::Remove { user, revoke_made, .. } => {
             let id = id(&mut api, user)?;
-            api.delete(&format!("{OWNERS}/{}", api_client::segment(&id)))?;
+            let path = format!("{OWNERS}/{}", api_client::segment(&id));
+            let again = format!("sarsen owner remove {id} --revoke-made");
+            departure::remove(&mut api, &path, *revoke_made, &again)?;
             api.confirm(&format!("{user} no longer owns the server."));
             Ok(())
         }

@@ -1,7 +1,7 @@
 //! The commands of the API: an owner sets up and runs an organization.
 
 use crate::browser::Browser;
-use crate::signing_in::sign_in;
+use crate::signing_in::{sign_in, sign_in_with};
 use crate::support::{Demo, Place};
 use serde_json::{Value, json};
 
@@ -406,6 +406,46 @@ fn administrators_and_owners_of_the_server_are_invited() {
 }
 
 #[test]
+fn an_administrator_leaves_and_what_they_made_is_revoked() {
+    let (admin, second) = (Place::new(), Place::new());
+    let demo = Demo::start(&admin);
+    sign_in(&admin, &demo, "/organization/admin");
+    let link = admin.json(&["member", "invite", "hedy@acme.test", "--role", "owner"]);
+    accept(demo.issuer(), &link, "three unrelated words");
+    sign_in_with(&second, &demo, "hedy@acme.test", "three unrelated words");
+    let key = second.json(&["key", "create", "Hedy's", "--scope", "users:read"]);
+    let web = ["client", "create", "--service", "sketch", "--kind", "web", "--name", "Website"];
+    second.json(&[&web[..], &["--redirect-uri", "http://127.0.0.1:9999/callback"]].concat());
+    second.json(&["member", "invite", "third@acme.test"]);
+
+    let removed = admin.run(&["member", "remove", "hedy@acme.test"]);
+    assert_eq!(removed.code, 0, "{}", removed.seen());
+    insta::assert_snapshot!(without_ids(&without_times(&removed.stdout)), @r"
+    MADE           NAME             DETAILS                  CREATED               ID
+    API key        Hedy's           users:read               TIME  apikey_ID
+    client secret  Website          the client has no other  TIME  secret_ID
+    invitation     third@acme.test  member                   TIME  invitation_ID
+    ");
+    let said = &removed.stderr;
+    assert!(said.contains("hedy@acme.test no longer administers acme."), "{said}");
+    let again =
+        said.lines().find_map(|line| line.split_once("To revoke all of it: sarsen ")).expect("a command").1;
+    assert!(admin.run(&["key", "list"]).stdout.contains("Hedy's"), "it goes on working");
+
+    let revoked = admin.json(&again.split(' ').collect::<Vec<_>>());
+    assert_eq!((&revoked["revoked"], &revoked["api_keys"][0]["id"]), (&json!(true), &key["id"]));
+    assert_eq!(revoked["client_secrets"][0]["last"], true);
+    assert!(!admin.run(&["key", "list"]).stdout.contains("Hedy's"));
+    assert_eq!(admin.json(&["member", "invitations"]), json!([]));
+
+    let nothing = admin.json(&["member", "invite", "third@acme.test"]);
+    accept(demo.issuer(), &nothing, "four unrelated words more");
+    let removed = admin.run(&["member", "remove", "third@acme.test", "--revoke-made"]);
+    assert_eq!((removed.code, removed.stdout.as_str()), (0, ""), "{}", removed.seen());
+    assert!(removed.stderr.contains("They made no API key"), "{}", removed.stderr);
+}
+
+#[test]
 fn sign_up_is_opened_and_closed() {
     let place = Place::new();
     let demo = Demo::start(&place);
@@ -458,6 +498,17 @@ fn an_owner_of_the_server_approves_a_new_organization() {
     assert!(![missing.stderr, foreign].concat().contains("scope"));
     assert_eq!(other.json(&["org", "change", "initech", "--name", "Initech Inc."])["name"], "Initech Inc.");
     assert_eq!(other.json(&["service", "create", "fax", "--name", "Fax", "--org", "initech"])["slug"], "fax");
+}
+
+/// With `ID` for the rest of each id.
+fn without_ids(text: &str) -> String {
+    let prefixes = ["apikey_", "secret_", "invitation_"];
+    let word = |word: &str| match prefixes.iter().find(|prefix| word.starts_with(**prefix)) {
+        Some(prefix) => format!("{prefix}ID"),
+        None => word.to_owned(),
+    };
+    let lines = text.lines().map(|line| line.split(' ').map(word).collect::<Vec<_>>().join(" ") + "\n");
+    lines.collect()
 }
 
 /// With `TIME` for each time (`2026-11-22 18:06:54Z`): they differ from run to run.

@@ -6,6 +6,12 @@ use std::process::Stdio;
 
 /// Signs the terminal of this place in, through a browser.
 pub fn sign_in(place: &Place, demo: &Demo, person: &str) {
+    let (email, password) = (demo.text(&format!("{person}/email")), demo.text(&format!("{person}/password")));
+    sign_in_with(place, demo, email, password);
+}
+
+/// The same for any account.
+pub fn sign_in_with(place: &Place, demo: &Demo, email: &str, password: &str) {
     let command = place.sarsen(&["login", "--server", demo.issuer()]);
     let mut login = Running::start(command, place.path("login.log"));
     let log = login.wait_for("Waiting");
@@ -13,7 +19,6 @@ pub fn sign_in(place: &Place, demo: &Demo, person: &str) {
         |label: &str| log.lines().find_map(|line| line.strip_prefix(label)).expect(label).trim().to_owned();
     assert_eq!(after("Open"), format!("{}/activate", demo.issuer()));
     let mut browser = Browser::new(demo.issuer());
-    let (email, password) = (demo.text(&format!("{person}/email")), demo.text(&format!("{person}/password")));
     let page = browser.approve(email, password, &after("Type"));
     assert!(page.text.contains("Your device is signed in"), "{}", page.text);
     let (code, said) = login.finish();

@@ -1,17 +1,21 @@
 //! `/api/organizations/{org}/administrators`: the administrators of an organization and their roles. A new one is invited
 //! (`invitations.rs`).
 
+use super::invitations::{self, InvitationBody};
+use super::keys::{self, KeyBody};
 use crate::openapi::words;
 use crate::web::administration::{Administrator, Owner, OwnerOrSelf};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Json, List, Page, rfc3339};
+use crate::web::json::{Body, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::administrators::{self, Role};
+use identity::clients::MadeSecret;
+use identity::departures::{self, Made};
 use identity::ids::UserId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = Administrator)]
@@ -69,15 +73,100 @@ pub(crate) async fn change(
     Ok(Json(show(changed.await?)))
 }
 
-/// An owner removes others; every administrator may remove themselves.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemoveQuery {
+    /// `made` also revokes what they made. It works for one who has left, too.
+    #[param(schema_with = words::revoke)]
+    revoke: Option<String>,
+}
+
+/// The one word of `revoke`.
+pub(crate) const REVOKE_MADE: &str = "made";
+
+impl RemoveQuery {
+    /// Whether what the administrator made is revoked.
+    pub(super) fn revokes(&self) -> Result<bool> {
+        let mut errors = FieldErrors::default();
+        let wrong = self.revoke.as_deref().filter(|word| *word != REVOKE_MADE);
+        if let Some(word) = wrong {
+            errors.note(
+                "not_allowed",
+                "revoke".to_owned(),
+                &format!("{word:?} is not allowed; use {REVOKE_MADE}"),
+            );
+        }
+        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        Ok(self.revoke.is_some())
+    }
+}
+
+/// A secret of a client that an administrator made.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MadeClientSecret)]
+pub(crate) struct MadeSecretBody {
+    id: String,
+    client_id: String,
+    /// The name of the client.
+    client: String,
+    /// Its last characters.
+    hint: String,
+    /// Whether every secret of the client is from this administrator: without these, the client has none.
+    last: bool,
+    #[schema(format = DateTime)]
+    created_at: String,
+}
+
+/// An administrator who was removed, with what they made. It goes on working unless it was revoked.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RemovedAdministrator)]
+pub(crate) struct RemovedBody {
+    /// The id of the user.
+    user: String,
+    /// Whether the things in the lists were revoked.
+    revoked: bool,
+    api_keys: Vec<KeyBody>,
+    client_secrets: Vec<MadeSecretBody>,
+    /// The open ones. Those of a former owner are void.
+    invitations: Vec<InvitationBody>,
+    /// Whether there are client secrets beyond these: repeat the request with `revoke=made`.
+    more: bool,
+}
+
+impl RemovedBody {
+    pub(super) fn new(user: UserId, revoked: bool, made: Made) -> RemovedBody {
+        let secret = |made: MadeSecret| MadeSecretBody {
+            id: made.secret.id.to_string(),
+            client_id: made.client.to_string(),
+            client: made.client_name,
+            hint: made.secret.hint,
+            last: made.is_last,
+            created_at: rfc3339(made.secret.created_at),
+        };
+        RemovedBody {
+            user: user.to_string(),
+            revoked,
+            api_keys: made.keys.into_iter().map(keys::show).collect(),
+            client_secrets: made.secrets.into_iter().map(secret).collect(),
+            invitations: made.invitations.into_iter().map(invitations::show).collect(),
+            more: made.has_more,
+        }
+    }
+}
+
+/// An owner removes others; every administrator may remove themselves. Only an owner revokes what was made.
 pub(crate) async fn remove(
     admin: OwnerOrSelf,
     Path((_, user)): Path<(String, String)>,
-) -> Result<StatusCode> {
-    let user = UserId::parse(&user)?;
+    Params(query): Params<RemoveQuery>,
+) -> Result<Json<RemovedBody>> {
+    let (user, revoke) = (UserId::parse(&user)?, query.revokes()?);
+    let leaving = user.clone();
     let removed = admin.write("administrator.remove", move |tx, by| {
-        administrators::remove(tx, &by.organization.id, &user, by.actor)
+        if revoke {
+            administrators::require_owner(by.role)?;
+        }
+        departures::remove_administrator(tx, &by.organization.id, &leaving, revoke, by.actor)
     });
-    removed.await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Json(RemovedBody::new(user, revoke, removed.await?)))
 }

@@ -32,7 +32,7 @@ pub(crate) struct InvitationBody {
     expires_at: String,
 }
 
-fn show(invitation: Invitation) -> InvitationBody {
+pub(super) fn show(invitation: Invitation) -> InvitationBody {
     InvitationBody {
         id: invitation.id.to_string(),
         email: invitation.email,

@@ -41,7 +41,7 @@ pub(crate) struct KeyBody {
     last_used_at: Option<String>,
 }
 
-fn show(key: ApiKey) -> KeyBody {
+pub(super) fn show(key: ApiKey) -> KeyBody {
     KeyBody {
         id: key.id.to_string(),
         key: None,

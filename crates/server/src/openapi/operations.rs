@@ -95,6 +95,8 @@ fn of_organizations(api: &mut Description) {
     api.add(Patch, one, administrators::change, "changeAdministrator", "Change the role of an administrator")
         .fails(&["last_owner", "platform_owners_only"]);
     api.add(Delete, one, administrators::remove, "removeAdministrator", "Remove an administrator")
+        .text("The answer lists the API keys, client secrets and open invitations that they made: these go on working. With \
+               `revoke=made` an owner revokes them in the same step, also the last secret of a client.")
         .fails(&["last_owner", "platform_owners_only"]);
     let base = "/api/organizations/{org}/invitations";
     api.add(Get, base, invitations::list, "listInvitations", "List open invitations");
@@ -343,5 +345,6 @@ fn of_platform(api: &mut Description) {
     .fails(&["already_administrator", "too_many_invitations"]);
     let one = "/api/platform/owners/{user}";
     api.add(Delete, one, platform::owners::remove, "removePlatformOwner", "Remove an owner of the server")
+        .text("The answer lists what they made in the organization `platform`, and `revoke=made` revokes it.")
         .fails(&["not_found", "last_owner"]);
 }

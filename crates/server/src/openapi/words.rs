@@ -1,5 +1,6 @@
 //! Fields with a few allowed words, and other text fields with a form of their own. The words are those of the domain.
 
+use crate::api::administrators::REVOKE_MADE;
 use identity::administrators::Role;
 use identity::api_keys::SERVICE_SCOPES;
 use identity::audit;
@@ -154,6 +155,11 @@ pub(crate) fn role() -> ObjectBuilder {
     one_of([Role::Member, Role::Admin, Role::Owner].map(Role::as_str)).description(Some(
         "A member reads, an admin also writes, an owner also administers the administrators.",
     ))
+}
+
+/// What is revoked with an administrator.
+pub(crate) fn revoke() -> ObjectBuilder {
+    one_of([REVOKE_MADE])
 }
 
 /// What an invited person becomes.

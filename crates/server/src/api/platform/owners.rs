@@ -1,15 +1,16 @@
 //! `/api/platform/owners`: the owners of the server. A new one is invited; the invitation is listed and revoked among
 //! those of the organization `platform`.
 
+use crate::api::administrators::{RemoveQuery, RemovedBody};
 use crate::api::invitations::{self, SentBody};
 use crate::openapi::words;
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
-use http::StatusCode;
 use identity::administrators;
+use identity::departures;
 use identity::ids::UserId;
 use identity::invitations::{NewInvitation, Offer};
 use identity::names;
@@ -68,12 +69,15 @@ pub(crate) async fn invite(caller: PlatformOwner, Body(body): Body<InviteBody>) 
     Ok(Created(SentBody::new(made.await?, url)))
 }
 
-pub(crate) async fn remove(caller: PlatformOwner, Path(user): Path<String>) -> Result<StatusCode> {
-    let user = UserId::parse(&user)?;
+pub(crate) async fn remove(
+    caller: PlatformOwner,
+    Path(user): Path<String>,
+    Params(query): Params<RemoveQuery>,
+) -> Result<Json<RemovedBody>> {
+    let (user, revoke) = (UserId::parse(&user)?, query.revokes()?);
+    let leaving = user.clone();
     let removed = caller.write("platform_owner.remove", move |tx, actor| {
-        let platform = organizations::find(tx.snapshot(), PLATFORM)?.id;
-        administrators::remove_platform_owner(tx, &platform, &user, actor)
+        departures::remove_platform_owner(tx, &leaving, revoke, actor)
     });
-    removed.await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Json(RemovedBody::new(user, revoke, removed.await?)))
 }

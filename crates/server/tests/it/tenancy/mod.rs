@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod boundaries;
+mod departures;
 mod machine_clients;
 mod meanwhile;
 mod names;
