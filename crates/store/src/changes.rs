@@ -8,6 +8,7 @@ use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::version::{Epoch, Position, Version};
 use crate::{Key, Uptime};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,10 @@ pub(crate) struct Feed {
     /// The position of the change whose publication has begun; it is committed already.
     committed: AtomicU64,
     epoch: AtomicU64,
+    /// What had been committed before this moment belonged to another epoch, in microseconds of `clock`.
+    epoch_since: AtomicU64,
+    /// The name of the database's history, which has several epochs on PostgreSQL.
+    history: AtomicU64,
     /// The version if other instances write too. 0 if this process is the only writer: then positions are versions.
     horizon: AtomicU64,
     /// The end of the last snapshot in which the change log was read: it included no commit from this version on.
@@ -60,6 +65,8 @@ impl Feed {
             position: AtomicU64::new(number),
             committed: AtomicU64::new(number),
             epoch: AtomicU64::new(epoch.0),
+            epoch_since: AtomicU64::new(0),
+            history: AtomicU64::new(epoch.0),
             horizon: AtomicU64::new(0),
             snapshot_end: AtomicU64::new(0),
             shown: AtomicU64::new(number),
@@ -89,13 +96,24 @@ impl Feed {
         }
     }
 
-    /// Another history has begun, whose numbers do not continue those before. Its newest snapshot included every commit
-    /// before `horizon` and none from `end` on.
-    pub(crate) fn begin_epoch(&self, epoch: Epoch, horizon: u64, end: u64) {
+    /// Another epoch has begun, whose numbers do not continue those before. Its newest snapshot, which was `asked` for then,
+    /// included every commit before the first of these numbers and none from the last on.
+    pub(crate) fn begin_epoch(&self, epoch: Epoch, history: u64, numbers: Range<u64>, asked: Duration) {
+        self.epoch_since.store(asked.as_micros() as u64, Ordering::Release);
+        self.history.store(history, Ordering::Release);
         self.epoch.store(epoch.0, Ordering::Release);
-        self.horizon.store(horizon, Ordering::Release);
-        self.shown.store(end, Ordering::Release);
-        self.written.store(end, Ordering::Release);
+        self.horizon.store(numbers.start, Ordering::Release);
+        self.shown.store(numbers.end, Ordering::Release);
+        self.written.store(numbers.end, Ordering::Release);
+    }
+
+    /// Names the history that the feed begins in, where it is not the epoch.
+    pub(crate) fn note_history(&self, history: u64) {
+        self.history.store(history, Ordering::Release);
+    }
+
+    pub(crate) fn history(&self) -> u64 {
+        self.history.load(Ordering::Acquire)
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
@@ -138,6 +156,10 @@ impl Feed {
     /// Whether everything is published that a snapshot shows which has this version and was taken before `taken`. While a
     /// transaction stays open, the horizon does not move, but the log is read.
     pub(crate) fn has_published(&self, version: Version, taken: Duration) -> bool {
+        if version.epoch != self.epoch() {
+            // Everything was published when the present epoch began. A later snapshot is of one that is not known here yet.
+            return self.epoch_since.load(Ordering::Acquire) > taken.as_micros() as u64;
+        }
         // Where instances have no version in common, that of a snapshot is the position here, which says nothing of theirs.
         let says_all = self.versions_are_shared() || self.is_fresh();
         (says_all && self.version().replaces(version))
@@ -276,7 +298,7 @@ mod tests {
         let other = Version { epoch: Epoch(2), number: 1 };
         assert_eq!((feed.covers(other), feed.needed(other)), (false, u64::MAX), "of another history");
         feed.advance(8, NOW, NOW);
-        feed.begin_epoch(Epoch(2), 3, 4);
+        feed.begin_epoch(Epoch(2), 2, 3..4, NOW);
         assert!(feed.covers(other));
         assert_eq!((feed.version().number(), feed.shown().number(), feed.written()), (3, 4, 4));
     }
@@ -305,6 +327,20 @@ mod tests {
         // The horizon stands still while a transaction stays open.
         feed.advance(900, later, Duration::ZERO);
         assert!(feed.has_published(feed.at(905), NOW) && !feed.has_published(feed.at(905), later));
+    }
+
+    #[test]
+    fn a_snapshot_of_an_epoch_that_was_not_read_yet_is_not_published() {
+        let feed = feed(7);
+        feed.advance(900, NOW, NOW);
+        let (moment, old) = (Duration::from_millis(1), feed.at(901));
+        let new = Version { epoch: Epoch(2), number: 20 };
+        feed.advance(900, NOW + moment * 2, NOW);
+        assert!(!feed.has_published(new, NOW + moment), "the server before was asked once more");
+        feed.begin_epoch(Epoch(2), 2, 30..30, NOW + moment * 3);
+        assert!(feed.has_published(new, NOW + moment));
+        assert!(feed.has_published(old, NOW), "everything was published as the epoch began");
+        assert!(!feed.has_published(old, NOW + moment * 4), "the server before still answers");
     }
 
     #[test]

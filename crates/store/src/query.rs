@@ -77,7 +77,8 @@ impl Store {
         F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
     {
         let feed = &self.inner.shared.feed;
-        // Noted before the snapshot. If another epoch begins meanwhile, a client replaces this answer by any of that.
+        // Noted before the snapshot, for a connection that has no epoch of its own. If another one begins meanwhile, a client
+        // replaces this answer by any of that.
         let (seen, epoch) = (feed.readable(), feed.epoch());
         let needed = read.not_older_than.map_or(0, |version| feed.needed(version));
         let (kind, needed) = match read.from_replica {
@@ -87,13 +88,15 @@ impl Store {
         let clock = self.inner.shared.options.following.clock.clone();
         let run = move |snapshot: &mut Snapshot<'_>| {
             let numbers = snapshot.version_number()?.zip(snapshot.settled_number()?);
+            let of_connection = snapshot.epoch();
             let taken = clock.now();
-            Ok::<_, E>((snapshot.recorded(&mut query)?, numbers, taken))
+            Ok::<_, E>((snapshot.recorded(&mut query)?, numbers, of_connection, taken))
         };
-        let ((value, keys), numbers, taken) = match read.point {
+        let ((value, keys), numbers, of_connection, taken) = match read.point {
             true => self.point(run).await?,
             false => self.queue(run, Plan { kind, needed, background: read.background }).await?,
         };
+        let epoch = of_connection.unwrap_or(epoch);
         let (number, settled) = numbers.unwrap_or((seen.0, seen.0));
         let (version, settled) = (Version { epoch, number }, Version { epoch, number: settled });
         Ok(Answer { value, version, settled, taken, seen, keys })

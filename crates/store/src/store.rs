@@ -184,7 +184,7 @@ impl Store {
     pub fn log_history(&self) -> u64 {
         let feed = &self.inner.shared.feed;
         // Elsewhere the epoch is that of the process, and a cursor identifies its history by its last entry.
-        if feed.versions_are_shared() && !feed.is_single_process() { feed.epoch().0 } else { 0 }
+        if feed.versions_are_shared() && !feed.is_single_process() { feed.history() } else { 0 }
     }
 
     /// Whether several instances may use the database at once. A file has one process.

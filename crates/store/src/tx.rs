@@ -3,6 +3,7 @@
 use crate::cause::Cause;
 use crate::log::Appended;
 use crate::value::RowSource;
+use crate::version::Epoch;
 use crate::{Dialect, Error, Key, Row, Sql, Time, Value, sql};
 
 /// Milliseconds since 1970, at the moment of the statement.
@@ -35,6 +36,10 @@ pub(crate) trait Connection {
     fn prepare(&mut self, sql: &Sql) -> Result<(), Error>;
     /// The number of the version that the open snapshot shows; `None` where the server has none.
     fn version_number(&mut self) -> Result<Option<u64>, Error>;
+    /// The epoch of that number, where it belongs to the connection.
+    fn epoch(&self) -> Option<Epoch> {
+        None
+    }
     /// The number before which the open snapshot has every commit.
     fn settled_number(&mut self) -> Result<Option<u64>, Error> {
         self.version_number()
@@ -210,6 +215,10 @@ impl<'c> Snapshot<'c> {
     /// The number of the version that it shows; `None` on a server without versions.
     pub(crate) fn version_number(&mut self) -> Result<Option<u64>, Error> {
         self.conn.version_number()
+    }
+
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
+        self.conn.epoch()
     }
 
     /// The number before which it has every commit.

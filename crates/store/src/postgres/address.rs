@@ -10,13 +10,13 @@
 //!   may live on a session then, prepared statements included.
 
 use super::client::Client;
+use super::epochs::Epochs;
 use super::errors::not_connected;
 use super::tls::{Tls, Verify};
 use crate::Error;
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
@@ -41,8 +41,7 @@ pub(super) struct Server {
     pub(super) pooled: bool,
     /// A server in recovery is refused: its data may be old.
     pub(super) is_primary: bool,
-    /// How often the log has told another history of the database: connections from before may lead to the server before.
-    pub(super) histories: Arc<AtomicU64>,
+    pub(super) epochs: Arc<Epochs>,
 }
 
 impl Address {
@@ -117,7 +116,7 @@ impl Address {
         };
         let tls = Tls::new(verify)?;
         let hosts = one_host_each(&settings(self.config));
-        Ok(Server { hosts, tls, pooled: self.pooled, is_primary, histories: Arc::default() })
+        Ok(Server { hosts, tls, pooled: self.pooled, is_primary, epochs: Arc::default() })
     }
 }
 

@@ -7,16 +7,15 @@
 //! Every transaction that writes has a row, also without keys, with a mark of its own: a server that
 //! crashed may give the id of a lost transaction to another one, and only the mark identifies it.
 //!
-//! Ids are numbers of versions. They compare within one history of the database, which `change_log_history` and the
-//! server identify.
+//! Ids are numbers of versions. They compare within one epoch (`epochs.rs`).
 
 use super::connection::Connection;
+use super::epochs::{self, History, Origin, origin};
 use super::errors::follows_another;
 use super::pg_snapshot::PgSnapshot;
 use crate::log_place;
 use crate::remote::key_text::{keys_of, text_of};
 use crate::tx::Connection as _;
-use crate::version::Epoch;
 use crate::{Error, Key, Row, Value};
 use std::fmt;
 
@@ -33,24 +32,19 @@ CREATE TABLE IF NOT EXISTS change_log_history (only_row BIGINT PRIMARY KEY, numb
 INSERT INTO change_log_history (only_row, number) VALUES (0, 0) ON CONFLICT DO NOTHING";
 const LOG: &str = "INSERT INTO change_log (keys, mark) VALUES ($1, $2) RETURNING CAST(xid AS TEXT)";
 const FIND: &str = "SELECT 1 FROM change_log WHERE xid = CAST(CAST($1 AS TEXT) AS XID8) AND mark = $2";
-/// The current snapshot and the history; see [`History`].
-const NOW: &str = "
-SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT number FROM change_log_history),
-    (SELECT CAST(oid AS BIGINT) FROM pg_database WHERE datname = current_database()),
-    CASE WHEN pg_is_in_recovery() THEN '' ELSE SUBSTR(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END";
-/// First the current snapshot, how far the log is cut off, whether the server follows another one, and the history; then
-/// every row that the snapshot before did not include. One statement, so one snapshot.
-const NEWS: &str = "
-SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT below FROM change_log_cut), pg_is_in_recovery(), NULL, NULL,
-    (SELECT number FROM change_log_history),
-    (SELECT CAST(oid AS BIGINT) FROM pg_database WHERE datname = current_database()),
-    CASE WHEN pg_is_in_recovery() THEN '' ELSE SUBSTR(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END
+/// The current snapshot, and where ids come from.
+const NOW: &str = concat!("SELECT CAST(pg_current_snapshot() AS TEXT), ", origin!());
+/// First the current snapshot, how far the log is cut off, whether the server follows another one, and where ids come from;
+/// then every row that the snapshot before did not include. One statement, so one snapshot.
+const NEWS: &str = concat!(
+    "SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT below FROM change_log_cut), pg_is_in_recovery(), NULL, NULL, ",
+    origin!(),
+    "
 UNION ALL
-SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys, NULL, NULL, NULL
-    FROM change_log WHERE xid >= CAST($1 AS XID8)
+SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys, NULL FROM change_log WHERE xid >= CAST($1 AS XID8)
 UNION ALL
-SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys, NULL, NULL, NULL
-    FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
+SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys, NULL FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))"
+);
 /// The first instance that notices begins the new history; the condition makes it the only one.
 /// A disk may be restored from one copy again and again, each time with the number that the copy has: the clock tells the
 /// histories apart.
@@ -79,43 +73,12 @@ const CUT: &str = "DELETE FROM change_log WHERE ctid = ANY (ARRAY(
 /// Rows that are cut off at once: a slice takes some ten milliseconds.
 const SLICE: u64 = 5000;
 
-/// What tells one history of the database from another, beside the cluster: a restored dump has another database, a
-/// promoted standby another timeline. Where neither differs, as after the restore of a disk, the number does: the first
-/// instance that sees ids go back changes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct History {
-    pub(super) number: i64,
-    pub(super) database: i64,
-    pub(super) timeline: String,
-}
-
-impl History {
-    /// From a row that has it from this column on.
-    fn read(row: &Row<'_>, first: usize) -> Result<History, Error> {
-        Ok(History { number: row.get(first)?, database: row.get(first + 1)?, timeline: row.get(first + 2)? })
-    }
-
-    /// Whether nothing tells another history, in which ids have gone back, from this one: the database and the timeline are the
-    /// same, and the number is that of this one or of one before it, which the copy of a disk may have.
-    pub(super) fn covers(&self, other: &History) -> bool {
-        (self.database, &self.timeline) == (other.database, &other.timeline) && self.number >= other.number
-    }
-
-    /// The epoch of this history in a cluster. Every instance computes the same: FNV-1a of the text.
-    pub(super) fn epoch(&self, cluster: Option<&str>) -> Epoch {
-        let History { number, database, timeline } = self;
-        let text = format!("{} {database} {timeline} {number}", cluster.unwrap_or_default());
-        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        Epoch(text.bytes().fold(0xcbf2_9ce4_8422_2325, hash))
-    }
-}
-
 /// One read of the log.
 pub(super) struct News {
     /// What this read could see.
     pub(super) snapshot: PgSnapshot,
-    /// The history that it belongs to.
-    pub(super) history: History,
+    /// Where the ids come from.
+    pub(super) origin: Origin,
     /// Rows of transactions before this one may be gone.
     pub(super) cut_below: u64,
     /// Transactions that the read before could not see.
@@ -130,9 +93,11 @@ impl News {
     }
 }
 
-/// Makes the log, and returns what can be seen of it and in which history.
-pub(super) fn prepare(connection: &mut Connection) -> Result<(PgSnapshot, History), Error> {
-    connection.batch(TABLES)?;
+/// Makes the log, and returns what can be seen of it and where its ids come from.
+pub(super) fn prepare(connection: &mut Connection) -> Result<(PgSnapshot, Origin), Error> {
+    for statements in [TABLES, epochs::TABLE, epochs::DRAW] {
+        connection.batch(statements)?;
+    }
     let mut removed = 0_i64;
     connection.query(START_ANEW, &[], &mut |row| {
         removed = Row::new(row).get(0)?;
@@ -146,7 +111,7 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(PgSnapshot, Histor
         let row = Row::new(row);
         let text: String = row.get(0)?;
         let snapshot = PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))?;
-        now = Some((snapshot, History::read(&row, 1)?));
+        now = Some((snapshot, Origin::read(&row, 1)?));
         Ok(false)
     })?;
     now.ok_or_else(no_snapshot)
@@ -208,7 +173,7 @@ pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<N
         let row = Row::new(row);
         if let Some(text) = row.get::<Option<String>>(0)? {
             let snapshot = PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))?;
-            first = Some((snapshot, History::read(&row, 5)?));
+            first = Some((snapshot, Origin::read(&row, 5)?));
             cut_below = row.get::<i64>(1)?.unsigned_abs();
             if row.get(2)? {
                 return Err(follows_another());
@@ -219,8 +184,8 @@ pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<N
         }
         Ok(true)
     })?;
-    let (snapshot, history) = first.ok_or_else(no_snapshot)?;
-    Ok(News { snapshot, history, cut_below, changes })
+    let (snapshot, origin) = first.ok_or_else(no_snapshot)?;
+    Ok(News { snapshot, origin, cut_below, changes })
 }
 
 /// Removes the rows of another cluster, outside of a transaction.
@@ -246,19 +211,4 @@ fn no_snapshot() -> Error {
 
 fn unreadable(text: &str) -> Error {
     Error::Database(format!("{text:?} is neither a snapshot nor the id of a transaction"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_copy_of_a_disk_belongs_to_this_history_or_to_one_before() {
-        let at = |number, timeline: &str| History { number, database: 16_384, timeline: timeline.to_owned() };
-        let now = at(1_000, "1");
-        // Restored for the first time, and again from the same copy after that had begun the history 1,000.
-        assert!(now.covers(&at(1_000, "1")) && now.covers(&at(0, "1")));
-        // Another instance was first, and a promoted standby tells by itself.
-        assert!(!now.covers(&at(1_001, "1")) && !now.covers(&at(1_000, "2")));
-    }
 }

@@ -11,6 +11,7 @@
 
 use super::address::Server;
 use super::client::{Client, Prepared};
+use super::epochs::{self, Epochs, Origin};
 use super::errors::{closed, follows_another, is_lock_timeout, translate};
 use super::pg_snapshot::PgSnapshot;
 use super::values::{Bound, for_each_row};
@@ -18,11 +19,11 @@ use super::{change_log, cluster, tx_mode};
 use crate::remote::{Failure, ReconnectingSession, Session, SnapshotInfo, TxMode, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
-use crate::{Dialect, Error, Sql, Value};
+use crate::version::Epoch;
+use crate::{Dialect, Error, Row, Sql, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use std::time::{Duration, Instant};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow, Statement};
@@ -43,9 +44,11 @@ pub(super) struct Connection {
     pooled: bool,
     /// A transaction on a server in recovery is refused.
     is_primary: bool,
-    /// Of the server, and what it was when this was opened.
-    histories: Arc<AtomicU64>,
+    epochs: Arc<Epochs>,
+    /// How many histories the server had when this was opened.
     histories_before: u64,
+    /// That of the numbers of versions. `None` before it is known, on a replica, and where versions are not needed.
+    epoch: Option<Epoch>,
     /// What the settings of the session are for; `None` before there are any, and behind a pooler.
     settings: Option<TxMode>,
     /// By text. Gone with the connection, as on the server.
@@ -58,6 +61,8 @@ pub(super) struct Connection {
     limit: Option<Duration>,
     /// What the open transaction can see, when it is for a query.
     snapshot: Option<PgSnapshot>,
+    /// Where the ids of that snapshot come from, where it says so.
+    origin: Option<Origin>,
     /// Several commands share the transaction, and are run one by one if it fails.
     is_batch: bool,
     /// The server followed another one when it was asked.
@@ -216,10 +221,13 @@ impl Connection {
         error
     }
 
-    /// What can be seen, as the last of these statements says; and perhaps, whether the server follows another one.
+    /// What can be seen, as the last of these statements says; perhaps also whether the server follows another one, and where
+    /// its ids come from.
     fn read_snapshot(&mut self, sql: &str) -> Result<PgSnapshot, Error> {
         let row = self.first_row(sql)?;
         self.in_recovery = row.as_ref().is_some_and(|row| row.len() > 1 && row.get(1) == Some("t"));
+        let origin = row.as_ref().filter(|row| row.len() > 2).and_then(|row| row.get(2));
+        self.origin = origin.and_then(Origin::parse);
         row.and_then(|row| row.get(0).and_then(PgSnapshot::parse))
             .ok_or_else(|| Error::Database("a query began without a snapshot".to_owned()))
     }
@@ -240,6 +248,27 @@ impl Connection {
             true => Err(follows_another()),
             false => Ok(()),
         }
+    }
+
+    /// Reads the epoch outside of a transaction, and draws the server's mark if there is none.
+    fn read_epoch(&mut self) -> Result<(), Error> {
+        let mut origin = self.origin_outside_tx()?;
+        if !origin.is_marked() {
+            epochs::draw(self)?;
+            origin = self.origin_outside_tx()?;
+        }
+        self.epochs.wait_until_read(origin.epoch());
+        self.epoch = Some(origin.epoch());
+        Ok(())
+    }
+
+    fn origin_outside_tx(&mut self) -> Result<Origin, Error> {
+        let mut origin = None;
+        self.query_outside_tx(epochs::ORIGIN, &[], &mut |row| {
+            origin = Some(Origin::read(&Row::new(row), 0)?);
+            Ok(false)
+        })?;
+        origin.ok_or_else(|| Error::Database("the server gave no origin of its ids".to_owned()))
     }
 
     /// What can be seen now, outside of a transaction.
@@ -295,11 +324,12 @@ impl Session for Connection {
 
     /// Not to be called, nor dropped, on an asynchronous thread: the driver blocks.
     fn open(server: &Server) -> Result<Connection, (bool, Error)> {
-        let histories_before = server.histories.load(Acquire);
+        let histories_before = server.epochs.histories();
         let mut connection = Connection {
             client: server.connect()?,
-            histories: server.histories.clone(),
+            epochs: server.epochs.clone(),
             histories_before,
+            epoch: None,
             pooled: server.pooled,
             is_primary: server.is_primary,
             settings: None,
@@ -309,6 +339,7 @@ impl Session for Connection {
             began: Instant::now(),
             limit: None,
             snapshot: None,
+            origin: None,
             is_batch: false,
             in_recovery: false,
             failure: None,
@@ -321,21 +352,28 @@ impl Session for Connection {
     }
 
     fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
+        (self.failure, self.snapshot, self.rows) = (None, None, None);
+        if self.epochs.histories() != self.histories_before {
+            return Err(self.fail(Failure::ConnectionLost, closed()));
+        }
+        let is_versioned = self.is_primary
+            && self.epochs.are_followed()
+            && matches!(mode, TxMode::Command | TxMode::Batch | TxMode::Query);
+        if is_versioned && self.epoch.is_none() {
+            let read = self.read_epoch();
+            read.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
+        }
         self.began = Instant::now();
         self.limit = tx_mode::limit(mode);
         self.client.limit(self.limit);
-        (self.failure, self.snapshot, self.rows) = (None, None, None);
         (self.failed_unwaited, self.is_batch) = (false, mode == TxMode::Batch);
-        if self.histories.load(Acquire) != self.histories_before {
-            return Err(self.fail(Failure::ConnectionLost, closed()));
-        }
         if !self.pooled && self.settings != Some(mode.of_session()) {
             let set = self.batch(&tx_mode::set_for_session(mode.of_session()));
             set.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
             self.settings = Some(mode.of_session());
         }
         let begin = match self.pooled {
-            true => Cow::Owned(tx_mode::begin_with_settings(mode)),
+            true => Cow::Owned(tx_mode::begin_with_settings(mode, is_versioned)),
             false => Cow::Borrowed(tx_mode::begin(mode)),
         };
         if !matches!(mode, TxMode::Query | TxMode::Replica) {
@@ -348,6 +386,17 @@ impl Session for Connection {
         let snapshot = begun.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
         if self.in_recovery && self.is_primary {
             return Err(self.fail(Failure::ConnectionLost, follows_another()));
+        }
+        let origin = self.origin.take();
+        if let Some(origin) = origin.filter(|origin| Some(origin.epoch()) != self.epoch) {
+            if !origin.is_marked() {
+                // A mark is drawn outside of a transaction.
+                self.batch("ROLLBACK").map_err(|error| self.fail(Failure::ConnectionLost, error))?;
+                self.read_epoch().map_err(|error| self.fail(Failure::ConnectionLost, error))?;
+                return self.begin(mode);
+            }
+            self.epochs.wait_until_read(origin.epoch());
+            self.epoch = Some(origin.epoch());
         }
         self.snapshot = Some(snapshot);
         Ok(())
@@ -491,6 +540,10 @@ impl tx::Connection for Connection {
 
     fn version_number(&mut self) -> Result<Option<u64>, Error> {
         Ok(self.snapshot.as_ref().map(PgSnapshot::xmax))
+    }
+
+    fn epoch(&self) -> Option<Epoch> {
+        self.epoch
     }
 
     fn settled_number(&mut self) -> Result<Option<u64>, Error> {

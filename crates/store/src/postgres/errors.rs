@@ -36,8 +36,13 @@ fn failure(server: &DbError) -> Failure {
     }
     match server.parsed_severity() {
         Some(Severity::Fatal | Severity::Panic) => Failure::ConnectionLost,
+        _ if is_connection_error(server) => Failure::ConnectionLost,
         _ => Failure::Fatal,
     }
+}
+
+fn is_connection_error(server: &DbError) -> bool {
+    server.code().code().starts_with("08")
 }
 
 fn server_error(server: &DbError, limit: Duration) -> Error {
@@ -48,6 +53,11 @@ fn server_error(server: &DbError, limit: Duration) -> Error {
     }
     if *code == SqlState::QUERY_CANCELED {
         return Error::TooSlow { limit };
+    }
+    // A pooler that has no server says so with a class of its own.
+    if is_connection_error(server) {
+        let what = format!("the pooler before the database has no connection ({})", server.message());
+        return unavailable(what, "check that the database server runs and can be reached");
     }
     match advice(code) {
         Some((what, advice)) => unavailable(what.to_owned(), advice),

@@ -6,8 +6,8 @@
 //! caches are not used; after a reconnection they are emptied.
 
 use super::address::Server;
-use super::change_log::History;
 use super::connection::Connection;
+use super::epochs::{self, History};
 use super::notify::{BACKOFF_MAX, BACKOFF_MIN, GAP, Signal};
 use super::publisher::Publisher;
 use super::{change_log, cluster};
@@ -15,7 +15,6 @@ use crate::options::Following;
 use crate::remote::Backoff;
 use crate::threads::again_after_panics;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(super) struct LogReader {
@@ -73,7 +72,8 @@ impl LogReader {
                         tracing::warn!(%error, "the log of changes cannot be read; nothing cached is used");
                     }
                     self.publisher.connection_lost();
-                    self.signal.sleep(backoff.take())
+                    // Another connection may find the server there first.
+                    self.signal.sleep(GAP) && self.signal.wait(Some(backoff.take()))
                 }
             };
             if !goes_on {
@@ -96,27 +96,32 @@ impl LogReader {
         let before = self.publisher.snapshot();
         self.publisher.reading();
         let mut news = change_log::news(connection, &before)?;
+        if !news.origin.is_marked() {
+            epochs::draw(connection)?;
+            news = change_log::news(connection, &before)?;
+        }
         // Another server tells that by itself, and another instance may have been first.
         let went_back = news.snapshot.xmax() < before.xmax();
         let cluster = self.cluster.as_deref();
         let is_untold = match &self.history {
-            Some((of, last)) => of.as_deref() == cluster && last.covers(&news.history),
-            None => news.history.epoch(cluster) == self.publisher.epoch(),
+            Some((of, last)) => of.as_deref() == cluster && last.covers(&news.origin.history),
+            None => news.origin.history.name(cluster) == self.publisher.history(),
         };
         if went_back && is_untold {
-            change_log::begin_history(connection, &news.history)?;
+            change_log::begin_history(connection, &news.origin.history)?;
             news = change_log::news(connection, &before)?;
         }
         if news.is_foreign() {
             change_log::start_anew(connection)?;
         }
-        let epoch = news.history.epoch(cluster);
-        if epoch != self.publisher.epoch() {
+        let (history, epoch) = (news.origin.history.name(cluster), news.origin.epoch());
+        if history != self.publisher.history() {
             // The server of the history before may still answer those that are connected to it.
-            self.server.histories.fetch_add(1, Ordering::Release);
+            self.server.epochs.begin_history();
         }
-        self.history = Some((self.cluster.clone(), news.history.clone()));
-        self.publisher.publish_read(news, epoch, asked);
+        self.history = Some((self.cluster.clone(), news.origin.history.clone()));
+        self.publisher.publish_read(news, history, asked);
+        self.server.epochs.note_read(epoch);
         let away = self.last.map_or(Duration::ZERO, |last| self.following.clock.now().saturating_sub(last));
         if away > self.following.lag_max {
             tracing::warn!(

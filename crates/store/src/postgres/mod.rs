@@ -3,6 +3,7 @@
 //! - `connection.rs`: transactions and statements on one connection. `tx_mode.rs`: their settings. `client.rs`: the driver.
 //! - `change_log.rs`: the table of changes that every instance reads. `log_writer.rs` writes it in each commit.
 //!   `log_reader.rs` reads it; `pg_snapshot.rs` decides which rows are new. `notify.rs` shortens the wait.
+//! - `epochs.rs`: which numbers of versions compare.
 //! - `publisher.rs`: publishes each change once. `commit_outcome.rs`: asks for the outcome of a lost commit.
 //! - `address.rs`, `tls.rs`: the URL and TLS. `cluster.rs`: which servers belong together.
 //! - `values.rs`: arguments and columns. `errors.rs`: the only place that reads the driver's errors.
@@ -16,6 +17,7 @@ mod client;
 mod cluster;
 mod commit_outcome;
 mod connection;
+mod epochs;
 mod errors;
 #[cfg(feature = "fault-injection")]
 mod fault_injection;
@@ -59,13 +61,15 @@ impl Database for Postgres {
 
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(parse(&options.url)?.primary()?);
-        let (snapshot, epoch) = on_its_own_thread({
+        let (snapshot, epoch, history) = on_its_own_thread({
             let (server, place, schema) = (server.clone(), server.place(), options.schema());
             move || remote::prepare_schema(server, |connection| prepare_schema(connection, &place, schema))
         })?;
         let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
         let writers = options.writers.max(1);
         let shared = Arc::new(Shared::new(options, epoch, snapshot.xmin(), writers, 1));
+        shared.feed.note_history(history);
+        server.epochs.note_read(epoch);
         let (wake_reader, notify_others) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
         let publisher = Publisher::new(shared.feed.clone(), snapshot, notify_others.clone(), &shared.options);
         let publisher = Arc::new(publisher);
@@ -113,6 +117,7 @@ fn follow(
     options: &Options,
 ) -> Result<Vec<JoinHandle<()>>, Error> {
     let following = &options.following;
+    server.epochs.follow(wake_reader.clone());
     let log_reader =
         LogReader::new(server.clone(), publisher.clone(), wake_reader.clone(), following.clone());
     let mut threads = vec![spawn("sarsen-log", move || log_reader.run())?];
@@ -145,17 +150,17 @@ impl Drop for Signals {
 }
 
 /// Migrates the schema and creates the change log of the server at `place`. Returns the snapshot from which the log is
-/// read, and its epoch.
+/// read, its epoch, and the name of its history.
 fn prepare_schema(
     connection: &mut Connection,
     place: &str,
     schema: Schema,
-) -> Result<(PgSnapshot, Epoch), Error> {
+) -> Result<(PgSnapshot, Epoch, u64), Error> {
     connection.batch(SCHEMA_LOCK)?;
     migrate::migrate(connection, schema)?;
     let statements = log::tables(Dialect::Postgres).iter().chain(&log_place::START_ANEW);
     statements.into_iter().try_for_each(|statement| connection.batch(statement))?;
-    let (snapshot, history) = change_log::prepare(connection)?;
+    let (snapshot, origin) = change_log::prepare(connection)?;
     let cluster = cluster::of(connection)?;
     let fsync = connection.first_row("SHOW fsync")?;
     if fsync.is_some_and(|row| row.get(0) == Some("off")) {
@@ -165,5 +170,5 @@ fn prepare_schema(
         );
     }
     connection.commit()?;
-    Ok((snapshot, history.epoch(cluster.as_deref())))
+    Ok((snapshot, origin.epoch(), origin.history.name(cluster.as_deref())))
 }

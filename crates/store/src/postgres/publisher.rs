@@ -10,7 +10,6 @@ use super::change_log::News;
 use super::notify::Signal;
 use super::pg_snapshot::PgSnapshot;
 use crate::changes::Feed;
-use crate::version::Epoch;
 use crate::{Key, Options};
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
@@ -139,8 +138,8 @@ impl Publisher {
     }
 
     /// The history that the tail has read.
-    pub(super) fn epoch(&self) -> Epoch {
-        self.feed.epoch()
+    pub(super) fn history(&self) -> u64 {
+        self.feed.history()
     }
 
     /// What the tail has read up to.
@@ -148,8 +147,9 @@ impl Publisher {
         self.state.lock().snapshot.clone()
     }
 
-    /// Publishes what the tail has read: it `asked` then, and what had been committed by then is in.
-    pub(super) fn publish_read(&self, news: News, epoch: Epoch, asked: Duration) {
+    /// Publishes what the tail has read in this history: it `asked` then, and what had been committed by then is in.
+    pub(super) fn publish_read(&self, news: News, history: u64, asked: Duration) {
+        let epoch = news.origin.epoch();
         let mut state = self.state.lock();
         let connected_anew = std::mem::take(&mut state.lost);
         // After a restore, or after the promotion of a standby that had not received everything, ids come again, and
@@ -157,21 +157,23 @@ impl Publisher {
         let foreign = news.is_foreign();
         let missed = !foreign && news.cut_below > state.snapshot.xmin();
         let went_back = news.snapshot.xmax() < state.snapshot.xmax();
-        let other_history = epoch != self.feed.epoch();
-        if other_history {
+        let other_history = history != self.feed.history();
+        let other_epoch = epoch != self.feed.epoch();
+        if other_history || other_epoch {
             // Commits of the new history that this read does not show have been answered already.
             let end = news.snapshot.xmax().max(self.written_since.load(Ordering::Acquire));
-            self.feed.begin_epoch(epoch, news.snapshot.xmin(), end);
+            self.feed.begin_epoch(epoch, history, news.snapshot.xmin()..end, asked);
         }
         // Before the changes are published: what they cause to be read from a replica must have them.
         self.feed.note_snapshot_end(news.snapshot.xmax());
-        if connected_anew || foreign || missed || went_back || other_history {
+        if connected_anew || foreign || missed || went_back || other_history || other_epoch {
             tracing::warn!(
                 connected_anew,
                 foreign,
                 missed,
                 went_back,
                 other_history,
+                other_epoch,
                 "all cached entries are dropped"
             );
             state.own.clear();
@@ -249,9 +251,10 @@ fn version_with(xid: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::change_log::History;
+    use super::super::epochs::Origin;
     use super::*;
     use crate::BootTime;
+    use crate::version::Epoch;
 
     #[test]
     fn what_became_of_a_commit_is_known_to_who_is_read_from_also_when_nobody_else_knows() {
@@ -276,11 +279,11 @@ mod tests {
         publisher.committed("11", vec![]);
         let news = News {
             snapshot: PgSnapshot::parse("9:9:").expect("reads"),
-            history: History { number: 1, database: 1, timeline: String::new() },
+            origin: Origin::parse("1 1  1 1").expect("reads"),
             cut_below: 0,
             changes: Vec::new(),
         };
-        publisher.publish_read(news, Epoch(2), Duration::ZERO);
+        publisher.publish_read(news, 2, Duration::ZERO);
         assert_eq!((feed.written(), feed.shown().number()), (12, 12));
         publisher.committing("12");
         publisher.committed("12", vec![]);
@@ -298,11 +301,11 @@ mod tests {
         feed.subscribe(Box::new(move |_| noted.store(reads.snapshot_end(), Ordering::Relaxed)));
         let news = News {
             snapshot: PgSnapshot::parse("9:9:").expect("reads"),
-            history: History { number: 0, database: 1, timeline: String::new() },
+            origin: Origin::parse("0 1  1 1").expect("reads"),
             cut_below: 0,
             changes: vec![(8, vec![Key::table("users")])],
         };
-        publisher.publish_read(news, Epoch(1), Duration::ZERO);
+        publisher.publish_read(news, 1, Duration::ZERO);
         assert_eq!(needed.load(Ordering::Relaxed), 9);
     }
 }

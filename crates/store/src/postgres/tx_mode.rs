@@ -3,6 +3,7 @@
 //! The server makes commands behave as if they ran one after another (SERIALIZABLE): of two that cannot both
 //! be right, one fails.
 
+use super::epochs::origin;
 use crate::remote::TxMode;
 use std::time::Duration;
 
@@ -66,12 +67,19 @@ pub(super) fn begin(mode: TxMode) -> &'static str {
     }
 }
 
-/// The same with settings that end with the transaction, where nothing may live on a session.
-pub(super) fn begin_with_settings(mode: TxMode) -> String {
+/// The same with settings that end with the transaction, where nothing may live on a session. A query that `is_versioned`
+/// also begins with where the ids come from that it can see.
+pub(super) fn begin_with_settings(mode: TxMode, is_versioned: bool) -> String {
     let (begin, rest) = begin(mode).split_once(';').unwrap_or((begin(mode), ""));
+    let origin = if is_versioned && mode == TxMode::Query { concat!(", ", origin!()) } else { "" };
     let all = settings(mode).into_iter().chain(scans(mode));
     let local = all.map(|(name, value)| format!("SET LOCAL {name} = {value};"));
-    [begin, ";"].into_iter().map(String::from).chain(local).chain([rest.to_owned()]).collect()
+    [begin, ";"]
+        .into_iter()
+        .map(String::from)
+        .chain(local)
+        .chain([rest.to_owned(), origin.to_owned()])
+        .collect()
 }
 
 pub(super) fn limit(mode: TxMode) -> Option<Duration> {

@@ -104,6 +104,40 @@ impl OwnServer {
         self.control(&["start"]);
     }
 
+    /// A copy of its data: of a server that is stopped the files as they are, of one that runs a base backup.
+    pub fn copy(&self, is_stopped: bool) -> DataCopy {
+        let folder = new_folder();
+        self.give(folder.path());
+        let target = folder.path().join("data");
+        let mut copy = self.command_of(Path::new("cp"));
+        copy.arg("-a").arg(self.data()).arg(&target);
+        if !is_stopped {
+            copy = self.command("pg_basebackup");
+            copy.args(["--host=127.0.0.1", "--username=sarsen", "--checkpoint=fast", "--no-sync"]);
+            copy.arg(format!("--port={}", self.port)).arg("--pgdata").arg(&target);
+        }
+        assert!(copy.env("PGPASSWORD", &self.password).status().expect("runs").success(), "{copy:?}");
+        DataCopy(folder)
+    }
+
+    /// Puts a copy in the place of the data, as when a disk is restored. The server is stopped.
+    pub fn put_back(&self, copy: &DataCopy) {
+        fs::remove_dir_all(self.data()).expect("removes");
+        let mut back = self.command_of(Path::new("cp"));
+        back.arg("-a").arg(copy.0.path().join("data")).arg(self.data());
+        assert!(back.status().expect("runs").success(), "cp");
+    }
+
+    /// Ends one process of the server as the kernel does when memory is short: the server recovers and does not start anew.
+    pub fn kill_session(&self) {
+        let pid: i32 = with_client(self.config(), |client| {
+            let other = "SELECT pid FROM pg_stat_activity WHERE application_name = 'sarsen' LIMIT 1";
+            client.query_one(other, &[]).expect("a session of the store").get(0)
+        });
+        let killed = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        assert!(killed.expect("runs").success(), "kill");
+    }
+
     fn control(&self, what: &[&str]) {
         let mut control = self.command("pg_ctl");
         control.args(what).arg("-w").arg("-D").arg(self.data());
@@ -156,6 +190,9 @@ impl OwnServer {
         give(self.user, path);
     }
 }
+
+/// A copy of a server's data, which is removed with this value.
+pub struct DataCopy(tempfile::TempDir);
 
 impl Drop for OwnServer {
     fn drop(&mut self) {

@@ -206,7 +206,7 @@ async fn a_watch_is_called_for_a_new_entry(database: Database) {
 }
 
 /// Reads behind a cursor's text, as a client sends it back.
-async fn behind(store: &Store, cursor: &str, most: usize) -> Option<(Vec<String>, Vec<String>)> {
+pub async fn behind(store: &Store, cursor: &str, most: usize) -> Option<(Vec<String>, Vec<String>)> {
     let (cursor, history) = (LogCursor::parse(cursor)?, store.log_history());
     let read = store.read(move |snapshot| snapshot.log_behind(&EVENTS, &cursor, history, most));
     let slice = read.await.map_err(|error: Error| error).expect("reads")?;
@@ -215,7 +215,7 @@ async fn behind(store: &Store, cursor: &str, most: usize) -> Option<(Vec<String>
     Some((slice.entries.into_iter().map(|(entry, _)| entry.payload).collect(), cursors))
 }
 
-async fn end(store: &Store) -> String {
+pub async fn end(store: &Store) -> String {
     let history = store.log_history();
     let read = store.read(move |snapshot| snapshot.log_end(&EVENTS, history));
     read.await.map_err(|error: Error| error).expect("reads").to_string()

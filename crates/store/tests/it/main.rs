@@ -4,7 +4,8 @@
 //! - `flushes.rs`: by trace of the system calls.
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
-//!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `outages.rs`, `failover.rs`, `late_commit.rs`,
+//!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `epochs.rs`: after a
+//!   restore or a crash of PostgreSQL. `outages.rs`, `failover.rs`, `late_commit.rs`,
 //!   `pooler.rs`, `replicas.rs`, `restored_dump.rs`, `foreign_servers.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
@@ -19,6 +20,7 @@ mod cache_memory;
 mod changes;
 mod commands;
 mod disk;
+mod epochs;
 mod failover;
 mod fault_injection;
 mod faults;

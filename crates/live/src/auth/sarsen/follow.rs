@@ -76,13 +76,13 @@ pub(super) async fn run(sarsen: Sarsen, context: Context) {
 
 /// Reads the stream again and again.
 async fn read(sarsen: &Sarsen, context: &Context) {
-    let (mut cursor, mut history) = (None, context.store().version().epoch());
+    let (mut cursor, mut history) = (None, context.store().log_history());
     let mut pauses = Pauses::default();
     let failures = LogInterval::minute();
     loop {
         let mut opened_at = None;
         // Rows that were written in another history may be missing in this one, or be old ones.
-        if std::mem::replace(&mut history, context.store().version().epoch()) != history {
+        if std::mem::replace(&mut history, context.store().log_history()) != history {
             cursor = None;
         }
         let asked = match follow(sarsen, context, &mut cursor, &mut opened_at).await {
@@ -146,7 +146,7 @@ async fn follow_from(
     cursor: &mut Option<String>,
     opened_at: &mut Option<Instant>,
 ) -> Result<std::convert::Infallible, Ended> {
-    let (shared, history) = (&sarsen.shared, context.store().version().epoch());
+    let (shared, history) = (&sarsen.shared, context.store().log_history());
     let from = match cursor {
         Some(cursor) => cursor,
         None => {
@@ -180,7 +180,7 @@ async fn follow_from(
         let frame = frame.ok_or_else(|| Ended::Failed("it ended without a goodbye".to_owned()))??;
         let Some(bytes) = frame.data_ref() else { continue };
         let arrived = events.push(bytes)?;
-        if context.store().version().epoch() != history {
+        if context.store().log_history() != history {
             *cursor = None;
             return Err(Ended::Failed(
                 "the database has another history now; the state is read anew".to_owned(),
