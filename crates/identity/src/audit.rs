@@ -238,6 +238,8 @@ pub struct Filter {
     pub actor: Option<String>,
     /// Matches entries of this action, from [`action`].
     pub action: Option<String>,
+    /// Matches entries about this object, from [`target`].
+    pub target: Option<String>,
     /// Matches entries from this time on.
     pub since: Option<Time>,
     /// Matches entries before this time.
@@ -259,6 +261,25 @@ pub fn actor(text: &str) -> Result<String> {
     Err(Error::invalid("actor", format!("{text:?} is not an actor; {rule}")))
 }
 
+/// The longest target, in bytes.
+pub const TARGET_LENGTH_MAX: usize = 255;
+
+/// Validates the target of a filter: an e-mail address or an id. An id may be that of a payment provider, so it has no form.
+pub fn target(text: &str) -> Result<String> {
+    if text.contains('@') {
+        return names::known_email(text).map_err(|_| {
+            Error::invalid("target", "this is not an e-mail address; use one like ada@example.com, or an id")
+        });
+    }
+    if (1..=TARGET_LENGTH_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(text.to_owned());
+    }
+    Err(Error::invalid(
+        "target",
+        format!("{text:?} is not an id; use an id of the list, or an e-mail address"),
+    ))
+}
+
 /// The longest action, in characters.
 pub const ACTION_LENGTH_MAX: usize = 64;
 
@@ -274,17 +295,23 @@ pub fn action(text: &str) -> Result<String> {
     ))
 }
 
-/// The ids that an actor of a filter stands for. An e-mail address may belong to a user and to an administrator.
-fn ids_of(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, actor: &str) -> Result<Vec<String>> {
-    if !actor.contains('@') {
-        return Ok(vec![actor.to_owned()]);
+/// The ids that an actor or a target (`what`) of a filter stands for. An e-mail address may belong to a user and to an
+/// administrator.
+fn ids_of(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    what: &'static str,
+    text: &str,
+) -> Result<Vec<String>> {
+    if !text.contains('@') {
+        return Ok(vec![text.to_owned()]);
     }
-    let own = users::find(snapshot, organization, actor)?;
+    let own = users::find(snapshot, organization, text)?;
     let mut found: Vec<String> = own.map(|user| user.id.to_string()).into_iter().collect();
     let platform = organizations::find(snapshot, PLATFORM)?.id;
     if platform != *organization {
         // The address of somebody who does not administer the organization is not revealed to it.
-        let user = users::find(snapshot, &platform, actor)?;
+        let user = users::find(snapshot, &platform, text)?;
         let role = match &user {
             Some(user) => administrators::role_of(snapshot, organization, &user.id)?,
             None => None,
@@ -293,7 +320,7 @@ fn ids_of(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, actor: &st
     }
     if found.is_empty() {
         let rule = "use the address of a user or an administrator, or an id".to_owned();
-        return Err(Error::Unknown { what: "actor", name: actor.to_owned(), rule });
+        return Err(Error::Unknown { what, name: text.to_owned(), rule });
     }
     Ok(found)
 }
@@ -306,10 +333,20 @@ pub fn list(
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Entry>> {
-    let Some(actor) = &filter.actor else { return page(snapshot, organization, None, filter, cursor, limit) };
+    let mut ids = |what, text: &Option<String>| match text {
+        Some(text) => {
+            let ids = ids_of(snapshot, organization, what, text)?;
+            Ok::<_, Error>(ids.into_iter().map(Some).collect())
+        }
+        None => Ok(vec![None]),
+    };
+    let (actors, targets): (Vec<_>, Vec<_>) = (ids("actor", &filter.actor)?, ids("target", &filter.target)?);
     let mut entries = Vec::new();
-    for id in ids_of(snapshot, organization, actor)? {
-        entries.extend(page(snapshot, organization, Some(&id), filter, cursor, limit)?);
+    for actor in &actors {
+        for target in &targets {
+            let who_and_what = (actor.as_deref(), target.as_deref());
+            entries.extend(page(snapshot, organization, who_and_what, filter, cursor, limit)?);
+        }
     }
     entries.sort_by(|one, other| other.id.cmp(&one.id));
     entries.truncate(usize::try_from(limit).unwrap_or_default());
@@ -320,13 +357,15 @@ pub fn list(
 fn page(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
-    actor: Option<&str>,
+    (actor, target): (Option<&str>, Option<&str>),
     Filter { action, since, until, .. }: &Filter,
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Entry>> {
     let mut filter = Where::new(WITH_NAMES);
     match (actor, action) {
+        // One object has few entries.
+        _ if target.is_some() => filter.by_index("audit a", "audit_target"),
         // One user has few entries.
         (Some(id), action) if action.is_none() || !NOBODY.contains(&id) => {
             filter.by_index("audit a", "audit_actor");
@@ -336,6 +375,7 @@ fn page(
     }
     filter.and("a.organization_id =", organization);
     filter.and_if("a.actor =", actor);
+    filter.and_if("a.target =", target);
     filter.and_if("a.action =", action.as_deref());
     let at = |time: &Time| ids::smallest_at(AuditId::PREFIX, *time);
     let (first, end) = (since.as_ref().map(at), until.as_ref().map(at));

@@ -25,16 +25,25 @@ pub struct Field {
     label: &'static str,
     cell: Cell,
     in_table: bool,
+    /// Whether a narrow terminal leaves the column out before it shortens the others.
+    is_dispensable: bool,
+}
+
+impl Field {
+    /// A column that a narrow terminal leaves out, the last of them first.
+    pub fn dispensable(self) -> Field {
+        Field { is_dispensable: true, ..self }
+    }
 }
 
 /// A field that is also a column of tables.
 pub fn column(label: &'static str, cell: impl Into<Cell>) -> Field {
-    Field { label, cell: cell.into(), in_table: true }
+    Field { label, cell: cell.into(), in_table: true, is_dispensable: false }
 }
 
 /// A field that only a record shows.
 pub fn detail(label: &'static str, cell: impl Into<Cell>) -> Field {
-    Field { label, cell: cell.into(), in_table: false }
+    Field { label, cell: cell.into(), in_table: false, is_dispensable: false }
 }
 
 /// Writes a text. A closed pipe, as behind `head`, is no error.

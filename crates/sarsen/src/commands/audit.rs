@@ -10,7 +10,8 @@ use serde::Deserialize;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n\
                   \x20   sarsen audit list --org acme --limit 20\n\
-                  \x20   sarsen audit list --org acme --actor ada@example.com --since 2027-01-31")]
+                  \x20   sarsen audit list --org acme --actor ada@example.com --since 2027-01-31\n\
+                  \x20   sarsen audit list --org acme --target grace@example.com")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -33,6 +34,9 @@ enum Verb {
         /// Only entries of this action, like user.created
         #[arg(long)]
         action: Option<String>,
+        /// Only entries about this object: an id, or the e-mail address of a user or an administrator
+        #[arg(long, value_name = "TARGET")]
+        target: Option<String>,
         /// Only entries from this time on: a date, or a time like 2027-01-31T08:00:00Z
         #[arg(long, value_name = "TIME")]
         since: Option<String>,
@@ -60,9 +64,9 @@ impl Record for Entry {
             column("time", &self.created_at),
             column("actor", Cell::named(self.actor_email.0.as_deref(), &self.actor)),
             column("action", &self.action),
-            column("target", Cell::named(self.target_name.0.as_deref(), &self.target)),
-            column("details", &self.details),
-            column("address", &self.address),
+            column("target", Cell::named(self.target_name.0.as_deref(), &self.target)).dispensable(),
+            column("details", &self.details).dispensable(),
+            column("address", &self.address).dispensable(),
         ]
     }
 }
@@ -70,8 +74,14 @@ impl Record for Entry {
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
-    let Verb::List { limit, actor, action, since, until } = &args.verb;
-    let query = given(&[("actor", actor), ("action", action), ("since", since), ("until", until)]);
+    let Verb::List { limit, actor, action, target, since, until } = &args.verb;
+    let query = given(&[
+        ("actor", actor),
+        ("action", action),
+        ("target", target),
+        ("since", since),
+        ("until", until),
+    ]);
     let found = api.list_up_to::<Entry>(&api.path(&["audit"]), &query, *limit)?;
     api.show_list(&found, "No entries.")
 }

@@ -6,6 +6,8 @@ use std::io::IsTerminal as _;
 
 /// A column is not made narrower than this.
 const WIDTH_MIN: usize = 8;
+/// A dispensable column is left out before it is made narrower than this.
+const DISPENSABLE_WIDTH_MIN: usize = 16;
 const GAP: &str = "  ";
 
 /// Writes a table, or `nothing` to stderr when it would have no rows.
@@ -30,8 +32,13 @@ fn terminal_width() -> Option<usize> {
 }
 
 fn table(rows: &[impl Record], width: Option<usize>) -> String {
-    let rows: Vec<Vec<Field>> =
+    let mut rows: Vec<Vec<Field>> =
         rows.iter().map(|row| row.fields().into_iter().filter(|field| field.in_table).collect()).collect();
+    while let Some(at) = width.and_then(|width| column_to_leave_out(&rows, width)) {
+        for row in &mut rows {
+            row.remove(at);
+        }
+    }
     let head: Vec<String> =
         rows.first().into_iter().flatten().map(|field| field.label.to_uppercase()).collect();
     let lines = |shown: fn(&Cell) -> String| {
@@ -48,10 +55,26 @@ fn table(rows: &[impl Record], width: Option<usize>) -> String {
         if !fits(&shown) {
             shown = lines(Cell::short);
         }
-        truncate(&mut shown, width);
+        let dispensable =
+            rows.first().into_iter().flatten().map(|field| field.is_dispensable).collect::<Vec<_>>();
+        truncate(&mut shown, &dispensable, width);
     }
     let widths = widths_of(&shown);
     shown.iter().map(|line| line_of(line, &widths)).collect()
+}
+
+/// The last dispensable column of a table that does not fit into `width`, even if its ids are short and its dispensable columns
+/// have [`DISPENSABLE_WIDTH_MIN`] letters.
+fn column_to_leave_out(rows: &[Vec<Field>], width: usize) -> Option<usize> {
+    let first = rows.first()?;
+    let wide = |(at, field): (usize, &Field)| {
+        let letters = |row: &Vec<Field>| row.get(at).map_or(0, |field| field.cell.short().chars().count());
+        let longest = rows.iter().map(letters).max().unwrap_or_default().max(field.label.chars().count());
+        if field.is_dispensable { longest.min(DISPENSABLE_WIDTH_MIN) } else { longest }
+    };
+    let widths: Vec<usize> = first.iter().enumerate().map(wide).collect();
+    let last = first.iter().rposition(|field| field.is_dispensable)?;
+    (total(&widths) > width).then_some(last)
 }
 
 fn widths_of(lines: &[Vec<String>]) -> Vec<usize> {
@@ -66,12 +89,16 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
 }
 
-/// Makes the widest columns narrower until the lines fit, or no column can be narrower.
-fn truncate(lines: &mut [Vec<String>], width: usize) {
+/// Makes the widest columns narrower until the lines fit, or no column can be narrower: first the dispensable ones.
+fn truncate(lines: &mut [Vec<String>], dispensable: &[bool], width: usize) {
     let mut widths = widths_of(lines);
     while total(&widths) > width {
-        let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > WIDTH_MIN) else { break };
-        *widest -= 1;
+        let widest = |kind: bool| {
+            let columns = (0..widths.len()).filter(|at| dispensable[*at] == kind && widths[*at] > WIDTH_MIN);
+            columns.max_by_key(|at| widths[*at])
+        };
+        let Some(at) = widest(true).or_else(|| widest(false)) else { break };
+        widths[at] -= 1;
     }
     for line in lines {
         for (cell, width) in line.iter_mut().zip(&widths) {
@@ -152,6 +179,57 @@ mod tests {
         system     5      system
         ");
         assert_eq!(table(&CLIENTS, Some(200)), table(&CLIENTS, None));
+    }
+
+    struct Entry {
+        actor: &'static str,
+        action: &'static str,
+        details: &'static str,
+    }
+
+    impl Record for Entry {
+        fn fields(&self) -> Vec<Field> {
+            vec![
+                column("time", "2026-11-28 02:35:57Z"),
+                column("actor", self.actor),
+                column("action", self.action),
+                column("target", "grace@example.com").dispensable(),
+                column("details", self.details).dispensable(),
+                column("address", "2001:db8::1").dispensable(),
+            ]
+        }
+    }
+
+    #[test]
+    fn a_narrow_table_leaves_out_what_is_dispensable_and_keeps_the_rest_whole() {
+        let entries = [
+            Entry { actor: "olga@example.com", action: "user.created", details: "" },
+            Entry { actor: "olga@example.com", action: "user.suspended", details: "the invoice is not paid" },
+        ];
+        insta::assert_snapshot!(table(&entries, Some(80)), @r"
+        TIME                  ACTOR             ACTION          TARGET
+        2026-11-28 02:35:57Z  olga@example.com  user.created    grace@example.com
+        2026-11-28 02:35:57Z  olga@example.com  user.suspended  grace@example.com
+        ");
+        insta::assert_snapshot!(table(&entries, Some(100)), @r"
+        TIME                  ACTOR             ACTION          TARGET             DETAILS
+        2026-11-28 02:35:57Z  olga@example.com  user.created    grace@example.com  -
+        2026-11-28 02:35:57Z  olga@example.com  user.suspended  grace@example.com  the invoice is not paid
+        ");
+        let long = [Entry {
+            actor: "long.names.of@people.example.com",
+            action: "client.secret_deleted",
+            details: "x",
+        }];
+        insta::assert_snapshot!(table(&long, Some(80)), @r"
+        TIME                  ACTOR                             ACTION
+        2026-11-28 02:35:57Z  long.names.of@people.example.com  client.secret_deleted
+        ");
+        insta::assert_snapshot!(table(&long, Some(60)), @r"
+        TIME                 ACTOR                ACTION
+        2026-11-28 02:35:5…  long.names.of@peop…  client.secret_del…
+        ");
+        assert_eq!(table(&long, Some(300)), table(&long, None));
     }
 
     #[test]

@@ -347,6 +347,10 @@ fn accounts_are_suspended_and_activated() {
         "2020-01-01",
     ];
     assert_eq!(place.json(&by_admin)[0]["details"], "asked");
+    let about = place.json(&["audit", "list", "--target", "ada@acme.test", "--action", "user.suspended"]);
+    assert_eq!((&about[0]["details"], &about[0]["target_name"]), (&json!("asked"), &json!("ada@acme.test")));
+    let about_other = ["audit", "list", "--target", "grace@acme.test", "--action", "user.suspended"];
+    assert_eq!(place.json(&about_other), json!([]));
     assert_eq!(place.json(&["audit", "list", "--until", "2020-01-01"]), json!([]));
     let found = place.json(&["user", "list", "--search", "ADA"]);
     assert_eq!((&found[0]["email"], found.as_array().map(Vec::len)), (&json!("ada@acme.test"), Some(1)));

@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/audit`: the audit trail of an organization, newest first; `?actor=&action=&since=&until=`.
+//! `/api/organizations/{org}/audit`: the audit trail of an organization, newest first; `?actor=&action=&target=&since=&until=`.
 
 use crate::openapi::words;
 use crate::web::administration::Administrator;
@@ -57,6 +57,9 @@ pub(crate) struct ListQuery {
     /// What was done, such as `user.created`.
     #[param(schema_with = words::action)]
     action: Option<String>,
+    /// The id of the object, or the e-mail address of a user or an administrator.
+    #[param(schema_with = words::target)]
+    target: Option<String>,
     /// From this time or date on.
     #[param(schema_with = words::time_or_date)]
     since: Option<String>,
@@ -72,6 +75,7 @@ impl ListQuery {
         let filter = Filter {
             actor: self.actor.as_deref().and_then(|actor| errors.check(audit::actor(actor))),
             action: self.action.as_deref().and_then(|action| errors.check(audit::action(action))),
+            target: self.target.as_deref().and_then(|target| errors.check(audit::target(target))),
             since: self.since.as_deref().and_then(|since| errors.check(time("since", since))),
             until: self.until.as_deref().and_then(|until| errors.check(time("until", until))),
         };
@@ -85,7 +89,9 @@ pub(crate) async fn list(
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<EntryBody>>> {
     let filter = query.filter()?;
-    let parameters = [&query.actor, &query.action, &query.since, &query.until].map(Option::as_deref);
+    let parameters = [&query.actor, &query.action, &query.since, &query.until, &query.target];
+    // The tag of a cursor depends on the place of each parameter.
+    let parameters = parameters.map(Option::as_deref);
     let page = Page::<AuditId>::filtered(query.limit, query.cursor, &parameters)?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found =

@@ -96,6 +96,11 @@ pub(crate) fn action() -> ObjectBuilder {
     text().pattern(Some("^[a-z_.]+$")).min_length(Some(1)).max_length(Some(audit::ACTION_LENGTH_MAX))
 }
 
+/// What something was done to.
+pub(crate) fn target() -> ObjectBuilder {
+    text().min_length(Some(1)).max_length(Some(audit::TARGET_LENGTH_MAX))
+}
+
 /// A time or a date of a filter.
 pub(crate) fn time_or_date() -> ObjectBuilder {
     text().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].+)?$"))

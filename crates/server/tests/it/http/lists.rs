@@ -90,6 +90,21 @@ async fn the_audit_trail_is_filtered() {
     assert_eq!(walk(&admin, &format!("{trail}?actor=admin@acme.test"), "action").await[..3], own_actions);
     let created = walk(&admin, &format!("{trail}?actor={own}&action=user.created"), "action").await;
     assert_eq!(created, ["user.created"]);
+    // What happened to one object, whoever did it.
+    let bob = text(&made, "id");
+    for target in [bob, "bob@acme.test"] {
+        let about = walk(&admin, &format!("{trail}?target={target}"), "action").await;
+        assert_eq!(about, ["user.changed", "user.created"], "{target}");
+        let created = walk(&admin, &format!("{trail}?target={target}&action=user.created"), "target").await;
+        assert_eq!(created, [bob]);
+        let by_admin = format!("{trail}?target={target}&actor=admin@acme.test&until={at}");
+        assert_eq!(walk(&admin, &by_admin, "action").await, ["user.changed", "user.created"]);
+        assert!(walk(&admin, &format!("{trail}?target={target}&actor=system"), "action").await.is_empty());
+    }
+    let page = admin.read(&format!("{trail}?target={bob}&limit=1")).await;
+    let elsewhere = format!("{trail}?actor={bob}&cursor={}", text(&page, "next"));
+    assert_eq!(admin.request("GET", &elsewhere).send().await.status, 400, "the cursor of another filter");
+    assert!(walk(&admin, &format!("{trail}?target=price_Of%2FStripe"), "action").await.is_empty());
     let all = walk(&admin, &trail, "id").await;
     assert_eq!(walk(&admin, &format!("{trail}?until=2999-01-01"), "id").await, all);
     assert!(walk(&admin, &format!("{trail}?until={at}"), "id").await.iter().all(|id| id < &all[0]));
@@ -97,7 +112,13 @@ async fn the_audit_trail_is_filtered() {
     assert!(walk(&admin, &format!("{trail}?since=2999-01-01T00:00:00Z"), "id").await.is_empty());
 
     let mut said = String::new();
-    for query in ["actor=ada&action=a%20b&since=now&until=2027-02-30", "actor=nobody@acme.test", "by=ada"] {
+    for query in [
+        "actor=ada&action=a%20b&since=now&until=2027-02-30",
+        "actor=nobody@acme.test",
+        "target=a%20b",
+        "target=nobody@acme.test",
+        "by=ada",
+    ] {
         let answer = admin.request("GET", &format!("{trail}?{query}")).send().await;
         said.push_str(&format!("{query}: {:?}\n", problem(&answer)));
         for error in answer.json()["errors"].as_array().into_iter().flatten() {
@@ -112,8 +133,12 @@ async fn the_audit_trail_is_filtered() {
       until: "2027-02-30" is not a time; use RFC 3339, like "2027-01-31T00:00:00Z".
     actor=nobody@acme.test: (404, "not_found")
       actor: Actor "nobody@acme.test" not found; use the address of a user or an administrator, or an id.
+    target=a%20b: (400, "invalid_query")
+      target: "a b" is not an id; use an id of the list, or an e-mail address.
+    target=nobody@acme.test: (404, "not_found")
+      target: Target "nobody@acme.test" not found; use the address of a user or an administrator, or an id.
     by=ada: (400, "invalid_query")
-      by: Unknown; use limit, cursor, actor, action, since or until.
+      by: Unknown; use limit, cursor, actor, action, target, since or until.
     "#);
     server.stop().await;
 }
