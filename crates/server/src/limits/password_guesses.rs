@@ -4,6 +4,10 @@
 //! the free ones each wrong password makes the next attempt wait longer. A browser that is known for the account has a
 //! budget of its own with that account, so that others cannot lock it out.
 //!
+//! The next attempt at an account that waits is drawn by lot among the networks that asked for it since the last one, so that
+//! asking often wins nothing. For a minute after the delay it belongs to the network that has drawn the lowest number; when that
+//! one has not come by then, to whoever comes.
+//!
 //! The table has a fixed size and holds no names: its keys are keyed hashes, so that nobody can aim at a place in it.
 
 use identity::Time;
@@ -21,6 +25,8 @@ const PLACES: usize = 32_768;
 const WAYS: usize = 8;
 /// The delay while another attempt is under way.
 const A_MOMENT: Duration = Duration::from_secs(1);
+/// How long an attempt that was drawn is kept for its network.
+const KEPT: Duration = Duration::from_secs(60);
 
 /// The size and the recovery of a budget.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +57,12 @@ struct Meter {
     open: u32,
     /// The time after which the wrong passwords are forgotten.
     since: Time,
-    last: Time,
+    /// When the delay after the last wrong password ends.
+    opens: Time,
+    /// The number of the next attempt, by which lots are drawn.
+    number: u32,
+    /// The lowest lot of those that asked for it; 0 if nobody has.
+    lot: u64,
 }
 
 /// The budgets of accounts, known browsers and networks.
@@ -85,7 +96,10 @@ impl Attempt<'_> {
     pub(crate) fn end(self, outcome: Outcome, now: Time) {
         let mut places = self.table.places.lock();
         match outcome {
-            Outcome::Right => place(&mut places, self.own).wrong = 0,
+            Outcome::Right => {
+                let meter = place(&mut places, self.own);
+                (meter.wrong, meter.lot) = (0, 0);
+            }
             Outcome::Wrong => {
                 place(&mut places, self.own).count(ACCOUNT, now);
                 for (key, rule) in &self.of_network {
@@ -130,7 +144,11 @@ impl PasswordGuesses {
             let rule = if counted.is_site() { SITE } else { NETWORK };
             (self.key(&["network", &counted.to_string()]), rule)
         };
-        self.admit(own, Network::of(address).counted().map(of_network).collect(), now)
+        let network = Network::of(address);
+        // Of all networks of a site there is one lot.
+        let customer = network.customer().to_string();
+        let lot = |number: u32| self.key(&["lot", &own.to_string(), &number.to_string(), &customer]);
+        self.admit(own, network.counted().map(of_network).collect(), Some(&lot), now)
     }
 
     /// Begins an attempt in a browser that is known for the account.
@@ -141,14 +159,26 @@ impl PasswordGuesses {
         now: Time,
     ) -> Result<Attempt<'_>, Duration> {
         let own = self.key(&["known", user.as_str(), browser]);
-        self.admit(own, Vec::new(), now)
+        self.admit(own, Vec::new(), None, now)
     }
 
-    fn admit(&self, own: u64, of_network: Vec<(u64, Rule)>, now: Time) -> Result<Attempt<'_>, Duration> {
+    /// Begins an attempt that counts for `own` and a network. `lot` draws for an attempt at `own`, by its number.
+    fn admit(
+        &self,
+        own: u64,
+        of_network: Vec<(u64, Rule)>,
+        lot: Option<&dyn Fn(u32) -> u64>,
+        now: Time,
+    ) -> Result<Attempt<'_>, Duration> {
         let mut places = self.places.lock();
         let network = of_network.iter().try_for_each(|(key, rule)| place(&mut places, *key).wait(*rule, now));
         let meter = place(&mut places, own);
-        if let Err(wait) = network.and_then(|()| meter.wait(ACCOUNT, now)) {
+        let begun = network.and_then(|()| {
+            let is_drawn = lot.is_none_or(|lot| meter.draws(ACCOUNT, lot, now));
+            meter.wait(ACCOUNT, now)?;
+            if is_drawn { Ok(()) } else { Err(meter.kept_for_another(now)) }
+        });
+        if let Err(wait) = begun {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(wait);
         }
@@ -173,7 +203,7 @@ fn place(places: &mut [Meter], key: u64) -> &mut Meter {
     let set = &mut places[first..first + WAYS];
     let known = set.iter().position(|meter| meter.key == key);
     let at = known.or_else(|| {
-        (0..WAYS).min_by_key(|at| (set[*at].key != 0, set[*at].open, set[*at].wrong, set[*at].last))
+        (0..WAYS).min_by_key(|at| (set[*at].key != 0, set[*at].open, set[*at].wrong, set[*at].opens))
     });
     let meter = &mut set[at.unwrap_or(0)];
     if meter.key != key {
@@ -186,11 +216,8 @@ impl Meter {
     /// Fails with the time to wait until the next attempt.
     fn wait(&mut self, rule: Rule, now: Time) -> Result<(), Duration> {
         self.forget(rule, now);
-        if self.wrong >= rule.free {
-            let wait = delay(rule, self.wrong).saturating_sub(now.since(self.last));
-            if !wait.is_zero() {
-                return Err(wait);
-            }
+        if self.wrong >= rule.free && self.opens > now {
+            return Err(self.opens.since(now));
         }
         // At the limit, one attempt at a time.
         if self.open > 0 && self.wrong + self.open >= rule.free {
@@ -199,21 +226,40 @@ impl Meter {
         Ok(())
     }
 
+    /// Draws a lot for the next attempt, if there is a delay before it. Whether that attempt may be this one.
+    fn draws(&mut self, rule: Rule, lot: &dyn Fn(u32) -> u64, now: Time) -> bool {
+        self.forget(rule, now);
+        if self.wrong < rule.free {
+            return true;
+        }
+        let lot = lot(self.number);
+        if self.lot == 0 || lot < self.lot {
+            self.lot = lot;
+        }
+        lot == self.lot || now >= self.opens + KEPT
+    }
+
+    /// The time until the attempt is free for all.
+    fn kept_for_another(&self, now: Time) -> Duration {
+        (self.opens + KEPT).since(now).max(A_MOMENT)
+    }
+
     fn count(&mut self, rule: Rule, now: Time) {
         self.forget(rule, now);
+        (self.number, self.lot) = (self.number.wrapping_add(1), 0);
         if self.wrong == 0 {
             self.since = now;
         }
         // At most the number with the longest delay, so that the free attempts come back within an hour.
         let most = rule.free + 1 + rule.delay_max.as_secs().ilog2();
         self.wrong = (self.wrong + 1).min(most);
-        self.last = now;
+        self.opens = if self.wrong >= rule.free { now + delay(rule, self.wrong) } else { now };
     }
 
     fn forget(&mut self, rule: Rule, now: Time) {
         // The clock was set back: what was wrong counts from now on.
         self.since = self.since.min(now);
-        self.last = self.last.min(now);
+        self.opens = self.opens.min(now + rule.delay_max);
         let forgotten = now.since(self.since).as_secs() / rule.forget.as_secs();
         if forgotten > 0 {
             self.wrong = self.wrong.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
@@ -272,6 +318,74 @@ mod tests {
         assert!((0..10).all(|from| guess(&table, "ada@acme.test", from, later).is_ok()), "it recovers");
     }
 
+    /// An account that waits, and the time.
+    fn locked() -> (PasswordGuesses, Time) {
+        let (table, mut now) = (guesses(), START);
+        for _ in 0..40 {
+            while let Err(wait) = guess(&table, "ada@acme.test", 1, now) {
+                now = now + wait;
+            }
+        }
+        (table, now)
+    }
+
+    /// An attempt at the account from an address.
+    fn begin<'t>(table: &'t PasswordGuesses, from: &str, now: Time) -> Result<Attempt<'t>, Duration> {
+        table.begin(&acme(), "ada@acme.test", from.parse().expect("an address"), now)
+    }
+
+    #[test]
+    fn the_next_attempt_at_an_account_is_drawn_among_the_networks_that_asked() {
+        let (table, mut now) = locked();
+        let mut won = std::collections::BTreeMap::<Counted, u32>::new();
+        // Two customers ask again and again, one of them from 50 networks of a site; three users ask once.
+        let site = (0..50).map(|number| format!("2001:db8:0:{number:x}::1"));
+        let attackers: Vec<String> = site.chain(["203.0.113.1".to_owned()]).collect();
+        let users: Vec<String> = (2..5).map(|number| format!("203.0.113.{number}")).collect();
+        let all = || attackers.iter().chain(&users);
+        for round in 0..200 {
+            let mut wait = Duration::ZERO;
+            for from in all().chain(&attackers) {
+                wait = begin(&table, from, now).expect_err("the account waits");
+            }
+            let mut comes = |from: &String, now: Time| {
+                let attempt = begin(&table, from, now).ok()?;
+                attempt.end(Outcome::Wrong, now);
+                *won.entry(Network::of(from.parse().expect("an address")).customer()).or_default() += 1;
+                Some(now)
+            };
+            // The users come back later than the attackers.
+            let (first, later) = (now + wait, now + wait + Duration::from_secs(50));
+            let at_once = attackers.iter().find_map(|from| comes(from, first));
+            let at = at_once.or_else(|| users.iter().find_map(|from| comes(from, later)));
+            now = at.unwrap_or_else(|| panic!("somebody in round {round}"));
+        }
+        assert_eq!(won.len(), 5, "{won:?}");
+        assert!(won.values().all(|count| (25..=55).contains(count)), "a fifth of 200 each: {won:?}");
+    }
+
+    #[test]
+    fn an_attempt_that_nobody_comes_for_is_free_after_a_minute() {
+        let (table, now) = locked();
+        let asked: Vec<String> = (1..20).map(|number| format!("203.0.113.{number}")).collect();
+        let waits: Vec<Duration> =
+            asked.iter().map(|from| begin(&table, from, now).expect_err("a delay")).collect();
+        assert!(waits.iter().all(|wait| *wait == waits[0]));
+        let first = now + waits[0];
+        let is_drawn = |from: &&String| begin(&table, from, first).is_ok();
+        let drawn: Vec<&String> = asked.iter().filter(is_drawn).collect();
+        assert_eq!(drawn.len(), 1, "and dropping it spends nothing: {drawn:?}");
+        let others = || asked.iter().filter(|from| *from != drawn[0]);
+        let half = Duration::from_secs(30);
+        for other in others() {
+            assert_eq!(begin(&table, other, first + half).expect_err("it is kept"), half);
+        }
+        for other in others() {
+            assert!(begin(&table, other, first + KEPT).is_ok(), "{other}");
+        }
+        assert!(begin(&table, drawn[0], first + KEPT).is_ok());
+    }
+
     #[test]
     fn the_delay_grows_and_a_right_password_ends_it() {
         let table = guesses();
@@ -283,7 +397,7 @@ mod tests {
             let wait = Duration::from_secs(seconds);
             assert_eq!(guess(&table, " Ada@Acme.test", 77, now), Err(wait), "however it is written");
             now = now + wait;
-            assert!(guess(&table, "ada@acme.test", 78, now).is_ok());
+            assert!(guess(&table, "ada@acme.test", 77, now).is_ok());
         }
         now = now + Duration::from_secs(16);
         let attempt = table.begin(&acme(), "ada@acme.test", address(79), now).expect("it has waited");
@@ -305,7 +419,7 @@ mod tests {
             panic!("the wrong ones still count")
         };
         assert!(wait <= ACCOUNT.delay_max, "{wait:?}");
-        assert!(guess(&table, "ada@acme.test", 200, now + wait).is_ok());
+        assert!(guess(&table, "ada@acme.test", 200, now + wait + KEPT).is_ok());
         let later = now + Duration::from_secs(3600);
         for from in 300..300 + ACCOUNT.free {
             assert!(guess(&table, "ada@acme.test", from, later).is_ok(), "forgotten within an hour");

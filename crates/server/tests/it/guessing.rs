@@ -61,6 +61,8 @@ async fn an_account_is_guessed_ten_times_and_then_ever_more_slowly() {
     assert_eq!(sign_in(&server, "198.51.100.1", "ada@acme.test", right).await.status, 429);
     assert_eq!(ada.sign_in("acme", "ada@acme.test").await.status, 303, "a known browser is not locked out");
     assert_eq!(ada.sign_in("acme", "grace@acme.test").await.status, 303, "nor is another account");
+    // Another network that asked may have drawn the next attempt.
+    server.clock.advance(Duration::from_secs(60));
     for seconds in [1, 2, 4] {
         server.clock.advance(Duration::from_secs(seconds));
         assert_eq!(sign_in(&server, "198.51.100.1", "ada@acme.test", "wrong").await.status, 422);
@@ -71,6 +73,34 @@ async fn an_account_is_guessed_ten_times_and_then_ever_more_slowly() {
     assert_eq!(sign_in(&server, "198.51.100.1", "ada@acme.test", right).await.status, 303);
     assert_eq!(sign_in(&server, "198.51.100.1", "ada@acme.test", "wrong").await.status, 422, "cleared");
     server.stop().await;
+}
+
+/// A new browser gets in beside two networks that guess all the time, and are always there first.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_attempts_at_an_account_are_shared_among_those_who_ask() {
+    let server = TestServer::start().await;
+    guess(&server, "ada@acme.test").await;
+    let right = server.password("ada@acme.test");
+    let attackers = ["203.0.113.201", "203.0.113.202"];
+    let mut checked = 0;
+    for round in 0..20 {
+        for address in attackers {
+            assert_eq!(sign_in(&server, address, "ada@acme.test", "guess").await.status, 429, "{round}");
+        }
+        let asked = sign_in(&server, "198.51.100.1", "ada@acme.test", right).await;
+        assert_eq!(asked.status, 429, "{round}: {asked:?}");
+        let wait = asked.header("retry-after").parse().expect("seconds");
+        server.clock.advance(Duration::from_secs(wait));
+        for address in attackers {
+            checked += u32::from(sign_in(&server, address, "ada@acme.test", "guess").await.status == 422);
+        }
+        if sign_in(&server, "198.51.100.1", "ada@acme.test", right).await.status == 303 {
+            assert!(checked <= round, "at most one attempt in each round");
+            server.stop().await;
+            return;
+        }
+    }
+    panic!("not once in 20 rounds");
 }
 
 #[tokio::test(flavor = "multi_thread")]
