@@ -1,5 +1,5 @@
-//! The accounts that the sign-up form makes for one network: 64 at once, and then as many in an hour as the setting says, evenly
-//! spread. A site has twice as much.
+//! The accounts that the sign-up form makes for one network: as many in an hour as the setting says, evenly spread, after 64 at
+//! once or a tenth of the setting, if that is more. A site has twice as much.
 //!
 //! The table has a fixed size and holds no names: its keys are keyed hashes, so that nobody can aim at a place in it.
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use web::network::{Counted, Network};
 
-/// Accounts that a network may make at once, whatever it may make in an hour: a class in its first minute.
+/// Accounts that a network may make at once, if it may make so many in an hour: a class in its first minute.
 const AT_ONCE: u32 = 64;
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// Places in the table, in sets of [`WAYS`].
@@ -111,7 +111,8 @@ impl SignUps {
     fn rule(&self, counted: Counted) -> Rule {
         let share = counted.share() as u32;
         let per_hour = i64::from(self.per_hour.saturating_mul(share));
-        Rule { each: HOUR_MICROS / per_hour, at_once: i64::from(AT_ONCE.min(self.per_hour) * share) }
+        let at_once = AT_ONCE.min(self.per_hour).max(self.per_hour / 10);
+        Rule { each: HOUR_MICROS / per_hour, at_once: i64::from(at_once * share) }
     }
 }
 
@@ -191,9 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_setting_is_the_most_at_once_too() {
+    fn the_setting_bounds_what_is_made_at_once() {
         assert_eq!(made(&sign_ups(10), "203.0.113.9", START), 10);
-        assert_eq!(made(&sign_ups(1_000_000), "203.0.113.9", START), 64);
+        assert_eq!(made(&sign_ups(640), "203.0.113.9", START), 64);
+        assert_eq!(made(&sign_ups(2_000), "203.0.113.9", START), 200);
     }
 
     #[test]
