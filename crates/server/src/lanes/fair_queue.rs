@@ -1,17 +1,22 @@
 //! The queue of a lane: which callers may wait, and which are shed when it is full.
 //!
 //! It has two parts: the reserve, which only known browsers enter, and the common part. In each part one network has at
-//! most a quarter of the room; in the common part one organization has at most half. A job that exceeds a limit does not
-//! lose by being last: of all jobs that the limit concerns, one of the heaviest network or organization leaves, by chance
-//! among equals. From the reserve it goes to the common part; from there it is shed. The weight of a network or
-//! organization is the number of its jobs that wait or ran lately, so that one that comes again and again is heavier than
-//! one that is new.
+//! most a quarter of the room, and a site two; in the common part one organization has at most half. A job that exceeds a
+//! limit does not lose by being last: of all jobs that the limit concerns, one of the heaviest network or organization leaves,
+//! by chance among equals. From the reserve it goes to the common part. From there it goes to the lent room, if its network
+//! was quiet (`lent_room.rs`) and the queue is not longer than twice the two parts; otherwise it is shed. The weight of a
+//! network or organization is the number of its jobs that wait or ran lately, so that one that comes again and again is
+//! heavier than one that is new. A network weighs at least half of its site.
+//!
+//! A job of the two parts that comes while more jobs wait than these have room for takes the place of a lent one, the latest.
 //!
 //! A request handler pushes under a lock, so `part.rs` keeps the counts: to find the job that leaves takes time for each
 //! source that the limit concerns, a network at an organization, and not for each job.
 
+use super::lent_room::LentRoom;
 use super::part::{Part, Source};
 use std::collections::BTreeMap;
+use std::time::Instant;
 use web::network::Network;
 
 /// How many jobs of one known browser and account may wait.
@@ -39,13 +44,22 @@ pub(super) struct Room {
     pub common: usize,
     /// The least that any network or organization may have.
     pub least: usize,
+    /// In both parts and in lent room together.
+    pub all: usize,
 }
 
 impl Room {
-    /// Divides the places of a queue that `threads` threads serve: a quarter is the reserve.
+    /// Divides the places of a queue that `threads` threads serve: a quarter is the reserve. As many again are lent.
     pub fn of(places: usize, threads: usize) -> Room {
         let reserve = (places / 4).max(threads);
-        Room { reserve, common: places.saturating_sub(reserve).max(threads), least: threads }
+        let common = places.saturating_sub(reserve).max(threads);
+        Room { reserve, common, least: threads, all: 2 * (reserve + common) }
+    }
+
+    /// The same with nothing to lend.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn without_lent(self) -> Room {
+        Room { all: 0, ..self }
     }
 }
 
@@ -64,18 +78,32 @@ pub(super) struct FairQueue<J> {
     next: u64,
     common: Part,
     reserve: Part,
+    lent: LentRoom,
 }
 
 struct Waiting<J> {
     origin: Origin,
-    /// Whether it waits in the reserve.
-    reserved: bool,
+    room: Where,
     job: J,
+}
+
+/// Where a job waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Reserve,
+    Common,
+    Lent,
 }
 
 impl<J> Default for FairQueue<J> {
     fn default() -> FairQueue<J> {
-        FairQueue { jobs: BTreeMap::new(), next: 0, common: Part::default(), reserve: Part::default() }
+        FairQueue {
+            jobs: BTreeMap::new(),
+            next: 0,
+            common: Part::default(),
+            reserve: Part::default(),
+            lent: LentRoom::default(),
+        }
     }
 }
 
@@ -86,43 +114,90 @@ impl<J> FairQueue<J> {
 
     /// The next job to run.
     pub fn pop(&mut self) -> Option<J> {
-        let (number, Waiting { origin, reserved, job }) = self.jobs.pop_first()?;
-        let part = self.part_mut(reserved);
-        part.remove(number, &origin);
+        let (number, Waiting { origin, room, job }) = self.jobs.pop_first()?;
+        self.leave(number, &origin, room);
+        let part = if room == Where::Reserve { &mut self.reserve } else { &mut self.common };
         part.note_run(origin);
         Some(job)
     }
 
-    /// Adds a job and removes those for which there is no room, which may include the new one.
-    pub fn push(&mut self, origin: Origin, job: J, room: Room, chance: &mut impl Chance<J>) -> Vec<J> {
+    /// Adds a job that arrives `now`, and removes those for which there is no room, which may include the new one.
+    pub fn push(
+        &mut self,
+        origin: Origin,
+        job: J,
+        room: Room,
+        now: Instant,
+        chance: &mut impl Chance<J>,
+    ) -> Vec<J> {
+        self.lent.note(origin.network, now);
         self.common.forget_all_but(RECENT * room.common);
         self.reserve.forget_all_but(RECENT * room.reserve);
         let mut shed = Vec::new();
-        let reserved = origin.known.is_some();
         let number = self.next;
         self.next += 1;
-        self.part_mut(reserved).add(number, &origin);
-        self.jobs.insert(number, Waiting { origin: origin.clone(), reserved, job });
+        let unlent = room.reserve + room.common;
+        // It would make lent jobs of its own network leave.
+        if self.jobs.len() >= unlent && self.lent.has(origin.network) && self.lend(number, &origin, room) {
+            self.jobs.insert(number, Waiting { origin, room: Where::Lent, job });
+            return shed;
+        }
+        let reserved = origin.known.is_some();
+        let (part, place) = match reserved {
+            true => (&mut self.reserve, Where::Reserve),
+            false => (&mut self.common, Where::Common),
+        };
+        part.add(number, &origin);
+        self.jobs.insert(number, Waiting { origin: origin.clone(), room: place, job });
         if !reserved {
             self.make_room(&origin, room, chance, &mut shed);
         }
         while reserved && let Some(leaving) = self.surplus(&origin, true, room, chance) {
             let Some(waiting) = self.jobs.get_mut(&leaving) else { break };
-            waiting.reserved = false;
+            waiting.room = Where::Common;
             let moved = waiting.origin.clone();
             self.reserve.remove(leaving, &moved);
             self.common.add(leaving, &moved);
             self.make_room(&moved, room, chance, &mut shed);
         }
+        // A job of the parts takes back one place.
+        let takes_back = self.jobs.get(&number).is_some_and(|new| new.room != Where::Lent);
+        if takes_back
+            && self.jobs.len() > unlent
+            && let Some(leaving) = self.lent.latest()
+            && let Some(waiting) = self.jobs.remove(&leaving)
+        {
+            self.leave(leaving, &waiting.origin, waiting.room);
+            shed.push(waiting.job);
+        }
         shed
     }
 
-    /// Sheds jobs until the common part is within the limits that a job from `new` may have exceeded.
+    /// Lends room or sheds jobs until the common part is within the limits that a job from `new` may have exceeded.
     fn make_room(&mut self, new: &Origin, room: Room, chance: &mut impl Chance<J>, shed: &mut Vec<J>) {
         while let Some(leaving) = self.surplus(new, false, room, chance) {
-            let Some(waiting) = self.jobs.remove(&leaving) else { break };
+            let Some(mut waiting) = self.jobs.remove(&leaving) else { break };
             self.common.remove(leaving, &waiting.origin);
-            shed.push(waiting.job);
+            if self.lend(leaving, &waiting.origin, room) {
+                waiting.room = Where::Lent;
+                self.jobs.insert(leaving, waiting);
+            } else {
+                shed.push(waiting.job);
+            }
+        }
+    }
+
+    /// Takes a job that is not among those that wait into lent room, if there is some for it.
+    fn lend(&mut self, number: u64, origin: &Origin, room: Room) -> bool {
+        self.jobs.len() < room.all && self.lent.lend(number, origin.network)
+    }
+
+    /// Removes a job from the counts of where it waits.
+    fn leave(&mut self, number: u64, origin: &Origin, room: Where) {
+        match room {
+            Where::Reserve => self.reserve.remove(number, origin),
+            Where::Common => self.common.remove(number, origin),
+            Where::Lent => self.lent.remove(number, origin.network),
         }
     }
 
@@ -154,6 +229,7 @@ impl<J> FairQueue<J> {
         let limits = [
             (Limit::Known, reserved.then_some(PER_KNOWN)),
             (Limit::Network, Some((places / 4).max(room.least))),
+            (Limit::Site, Some(2 * (places / 4).max(room.least))),
             (Limit::Organization, (!reserved).then_some((places / 2).max(room.least))),
             (Limit::Part, Some(places)),
         ];
@@ -175,10 +251,6 @@ impl<J> FairQueue<J> {
         concerned.retain(|source| Some(weight(source)) == heaviest);
         concerned
     }
-
-    fn part_mut(&mut self, reserved: bool) -> &mut Part {
-        if reserved { &mut self.reserve } else { &mut self.common }
-    }
 }
 
 /// A limit on the jobs of a part that have something in common with a new one.
@@ -188,6 +260,8 @@ pub(super) enum Limit {
     Known,
     /// Of the same network.
     Network,
+    /// Of the same site, if it is one of IPv6.
+    Site,
     /// About the same organization.
     Organization,
     /// All.
@@ -197,8 +271,11 @@ pub(super) enum Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
 
-    const ROOM: Room = Room { reserve: 4, common: 12, least: 1 };
+    /// Nothing is lent.
+    const ROOM: Room = Room { reserve: 4, common: 12, least: 1, all: 0 };
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     /// No job is late, and of equals this one leaves: a number, or the newest.
     struct Drawn(usize);
@@ -223,6 +300,12 @@ mod tests {
         }
     }
 
+    /// From a network of a site of IPv6.
+    fn of_sites(site: u8, network: u8, organization: &str) -> Origin {
+        let address = std::net::Ipv6Addr::from([0x2001, 0xdb8, site.into(), network.into(), 0, 0, 0, 1]);
+        Origin { network: Network::of(address.into()), ..stranger(0, organization) }
+    }
+
     fn known(network: u8, who: &str) -> Origin {
         Origin { known: Some(who.to_owned()), ..stranger(network, "acme") }
     }
@@ -232,7 +315,7 @@ mod tests {
         let mut queue = FairQueue::default();
         for turn in 0..100_u8 {
             let organization = if turn % 2 == 0 { "acme" } else { "platform" };
-            queue.push(stranger(turn % 7, organization), "attack", ROOM, &mut Drawn(turn.into()));
+            queue.push(stranger(turn % 7, organization), "attack", ROOM, *START, &mut Drawn(turn.into()));
         }
         assert_eq!(queue.len(), ROOM.common);
         queue
@@ -243,7 +326,7 @@ mod tests {
         for organization in ["quiet", "acme"] {
             for draw in 0..ROOM.common {
                 let mut queue = attacked();
-                let shed = queue.push(stranger(200, organization), "user", ROOM, &mut Drawn(draw));
+                let shed = queue.push(stranger(200, organization), "user", ROOM, *START, &mut Drawn(draw));
                 assert_eq!(shed, ["attack"], "{organization}");
             }
         }
@@ -252,10 +335,10 @@ mod tests {
     #[test]
     fn later_attacks_do_not_shed_a_light_network() {
         let mut queue = attacked();
-        queue.push(stranger(200, "quiet"), "user", ROOM, &mut Drawn(0));
+        queue.push(stranger(200, "quiet"), "user", ROOM, *START, &mut Drawn(0));
         for turn in 0..1000_u32 {
             let origin = stranger((turn % 7) as u8, if turn % 3 == 0 { "acme" } else { "platform" });
-            let shed = queue.push(origin, "attack", ROOM, &mut Drawn(turn as usize));
+            let shed = queue.push(origin, "attack", ROOM, *START, &mut Drawn(turn as usize));
             assert!(!shed.contains(&"user"));
         }
     }
@@ -264,10 +347,14 @@ mod tests {
     fn strangers_do_not_enter_the_reserve() {
         let mut queue = attacked();
         for who in 0..4_u8 {
-            assert!(queue.push(known(100 + who, &who.to_string()), "known", ROOM, &mut Drawn(0)).is_empty());
+            assert!(
+                queue
+                    .push(known(100 + who, &who.to_string()), "known", ROOM, *START, &mut Drawn(0))
+                    .is_empty()
+            );
         }
         assert_eq!(queue.len(), ROOM.common + ROOM.reserve);
-        let shed = queue.push(known(150, "five"), "known", ROOM, &mut newest());
+        let shed = queue.push(known(150, "five"), "known", ROOM, *START, &mut newest());
         assert_eq!(shed, ["attack"], "one more takes a place of the common part, as a light network");
     }
 
@@ -276,12 +363,13 @@ mod tests {
         let mut queue = FairQueue::default();
         let room = Room { reserve: 12, ..ROOM };
         for who in 0..200_u8 {
-            queue.push(known(who % 5, &who.to_string()), "attack", room, &mut Drawn(who.into()));
+            queue.push(known(who % 5, &who.to_string()), "attack", room, *START, &mut Drawn(who.into()));
         }
         for _ in 0..PER_KNOWN {
-            assert_eq!(queue.push(known(200, "olga"), "owner", room, &mut newest()), ["attack"]);
+            assert_eq!(queue.push(known(200, "olga"), "owner", room, *START, &mut newest()), ["attack"]);
         }
-        let owners = queue.jobs.values().filter(|waiting| waiting.job == "owner" && waiting.reserved).count();
+        let owners =
+            queue.jobs.values().filter(|one| one.job == "owner" && one.room == Where::Reserve).count();
         assert_eq!(owners, PER_KNOWN);
     }
 
@@ -290,15 +378,15 @@ mod tests {
         for draw in 0..5 {
             let mut queue = FairQueue::default();
             for turn in 0..12_u8 {
-                queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, &mut Drawn(0));
+                queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, *START, &mut Drawn(0));
                 queue.pop();
             }
             for turn in 0..12_u8 {
-                queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, &mut Drawn(0));
+                queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, *START, &mut Drawn(0));
             }
-            assert_eq!(queue.push(stranger(100, "a"), "user", ROOM, &mut Drawn(draw)), ["attack"]);
+            assert_eq!(queue.push(stranger(100, "a"), "user", ROOM, *START, &mut Drawn(draw)), ["attack"]);
             for turn in 0..100_u8 {
-                let shed = queue.push(stranger(turn % 4, "b"), "attack", ROOM, &mut Drawn(draw * 7));
+                let shed = queue.push(stranger(turn % 4, "b"), "attack", ROOM, *START, &mut Drawn(draw * 7));
                 assert_eq!(shed, ["attack"]);
             }
             assert!(queue.common.recently() <= RECENT * ROOM.common);
@@ -319,15 +407,15 @@ mod tests {
 
     #[test]
     fn of_equals_one_that_came_lately_is_shed() {
-        let room = Room { reserve: 4, common: 16, least: 1 };
+        let room = Room { common: 16, ..ROOM };
         for (new, late) in [(true, true), (false, false)] {
             let mut places = std::collections::BTreeSet::new();
             for draw in 0..100 {
                 let mut queue = FairQueue::default();
                 for job in [false, false, late, late] {
-                    assert!(queue.push(stranger(1, "acme"), job, room, &mut Late(0)).is_empty());
+                    assert!(queue.push(stranger(1, "acme"), job, room, *START, &mut Late(0)).is_empty());
                 }
-                assert_eq!(queue.push(stranger(1, "acme"), new, room, &mut Late(draw)), [late]);
+                assert_eq!(queue.push(stranger(1, "acme"), new, room, *START, &mut Late(draw)), [late]);
                 places.extend((0..5).filter(|number| !queue.jobs.contains_key(number)));
             }
             let expected = if late { vec![2, 3, 4] } else { vec![0, 1, 2, 3, 4] };
@@ -349,7 +437,7 @@ mod tests {
             }
         }
         let cost = |places: usize| {
-            let room = Room::of(places, 1);
+            let room = Room::of(places, 1).without_lent();
             let mut queue = FairQueue::default();
             for number in 0..8 * places {
                 let network = [10, 1, (number >> 8) as u8, number as u8];
@@ -357,17 +445,17 @@ mod tests {
                     network: Network::of(network.into()),
                     ..stranger(0, &format!("o{}", number % 5))
                 };
-                queue.push(origin, 0, room, &mut Counting(0.into()));
+                queue.push(origin, 0, room, *START, &mut Counting(0.into()));
                 if number < 7 * places {
                     queue.pop();
                 }
             }
             for _ in 0..room.common / 4 {
-                queue.push(stranger(1, "acme"), 1, room, &mut Counting(0.into()));
+                queue.push(stranger(1, "acme"), 1, room, *START, &mut Counting(0.into()));
             }
             let mut counting = Counting(0.into());
             let new = stranger(1, "acme");
-            let shed = queue.push(new.clone(), 1, room, &mut counting);
+            let shed = queue.push(new.clone(), 1, room, *START, &mut counting);
             assert_eq!(shed, [1], "{places}");
             (queue.common.sources(Limit::Network, &new).len(), counting.0.get())
         };
@@ -385,29 +473,36 @@ mod tests {
             let origin = match turn % 3 {
                 0 => known(low % 11, &format!("{}", turn % 17)),
                 1 => stranger(low % 7, "acme"),
+                _ if turn % 5 == 0 => of_sites(low % 2, low % 9, "acme"),
                 _ => stranger(low % 13, "platform"),
             };
-            queue.push(origin, turn, ROOM, &mut Drawn(turn.into()));
+            queue.push(origin, turn, ROOM, *START, &mut Drawn(turn.into()));
             if turn % 4 == 0 {
                 queue.pop();
             }
-            for (reserved, part) in [(true, &queue.reserve), (false, &queue.common)] {
-                let waiting = || queue.jobs.values().filter(|one| one.reserved == reserved);
-                for new in [known(3, "5"), stranger(2, "acme"), stranger(4, "platform")] {
+            for (room, part) in [(Where::Reserve, &queue.reserve), (Where::Common, &queue.common)] {
+                let waiting = || queue.jobs.values().filter(|one| one.room == room);
+                let asking =
+                    [known(3, "5"), stranger(2, "acme"), stranger(4, "platform"), of_sites(1, 3, "acme")];
+                for new in asking {
+                    let of_site = |one: &&Waiting<_>| one.origin.network.site() == new.network.site();
                     let concerned = |limit: Limit| match limit {
                         Limit::Known => waiting().filter(|one| one.origin.known == new.known).count(),
                         Limit::Network => waiting().filter(|one| one.origin.network == new.network).count(),
+                        Limit::Site => {
+                            waiting().filter(|one| of_site(one) && new.network.site().is_some()).count()
+                        }
                         Limit::Organization => {
                             waiting().filter(|one| one.origin.organization == new.organization).count()
                         }
                         Limit::Part => waiting().count(),
                     };
-                    let limits = [Limit::Network, Limit::Organization, Limit::Part];
+                    let limits = [Limit::Network, Limit::Site, Limit::Organization, Limit::Part];
                     let limits = limits.into_iter().chain(new.known.is_some().then_some(Limit::Known));
                     for limit in limits {
                         let sources = part.sources(limit, &new);
                         let jobs = sources.iter().flat_map(|source| source.jobs);
-                        assert!(jobs.clone().all(|number| queue.jobs[number].reserved == reserved));
+                        assert!(jobs.clone().all(|number| queue.jobs[number].room == room));
                         let counts = (part.waiting(limit, &new), jobs.count());
                         assert_eq!(counts, (concerned(limit), concerned(limit)), "{turn} {limit:?} {new:?}");
                     }
@@ -422,14 +517,48 @@ mod tests {
     }
 
     #[test]
+    fn the_networks_of_a_site_have_two_quarters_and_leave_room_for_a_new_browser() {
+        let mut queue = FairQueue::default();
+        for network in 0..240 {
+            queue.push(of_sites(0, network, &network.to_string()), "attack", ROOM, *START, &mut Drawn(0));
+        }
+        assert_eq!(queue.len(), 6);
+        // At one organization, beside attackers of other networks, and with jobs that ran before.
+        for turn in 0..1000_u32 {
+            let [.., low] = turn.to_be_bytes();
+            let origin = if turn % 4 == 0 { stranger(low % 3, "acme") } else { of_sites(0, low, "acme") };
+            queue.push(origin, "attack", ROOM, *START, &mut Drawn(turn as usize));
+            if turn % 3 == 0 {
+                queue.pop();
+            }
+        }
+        for user in 0..20 {
+            let origin = stranger(100 + user, "acme");
+            let shed = queue.push(origin, "user", ROOM, *START, &mut Drawn(user.into()));
+            assert!(!shed.contains(&"user"), "{user}");
+            for network in 0..240 {
+                let shed = queue.push(
+                    of_sites(0, network, "acme"),
+                    "attack",
+                    ROOM,
+                    *START,
+                    &mut Drawn(network.into()),
+                );
+                assert!(!shed.contains(&"user"), "{user}: {network}");
+            }
+            while queue.pop().is_some_and(|job| job != "user") {}
+        }
+    }
+
+    #[test]
     fn a_network_has_a_quarter_and_an_organization_half() {
         let mut queue = FairQueue::default();
         for organization in ["a", "b", "c", "d"] {
-            queue.push(stranger(1, organization), "job", ROOM, &mut Drawn(0));
+            queue.push(stranger(1, organization), "job", ROOM, *START, &mut Drawn(0));
         }
         assert_eq!(queue.len(), 3);
         for network in 10..30 {
-            queue.push(stranger(network, "e"), "job", ROOM, &mut Drawn(0));
+            queue.push(stranger(network, "e"), "job", ROOM, *START, &mut Drawn(0));
         }
         assert_eq!(queue.len(), 9);
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use web::network::Network;
 
-/// How long a job may wait before it starts.
+/// How long a job may wait before it starts, and half of that of one in lent room.
 const DEADLINE: Duration = Duration::from_millis(1500);
 /// How long a job may be shed, if others of the same weight came later.
 const SHED_WITHIN: Duration = Duration::from_millis(25);
@@ -53,7 +53,7 @@ struct Shared {
     waits: Histogram,
     runs: Histogram,
     random: Arc<dyn Random>,
-    /// Whether chance is off, so that of equals the newest is shed. Only tests turn it off.
+    /// Whether chance is off, so that of equals the newest is shed, and no room is lent. Only tests turn it off.
     sheds_newest: AtomicBool,
 }
 
@@ -127,7 +127,7 @@ impl HashLane {
         answer.await.map_err(|_| Full { retry_after: wait.max(Duration::from_secs(1)) })
     }
 
-    /// How many strangers and known browsers may wait now. From here on, chance is off.
+    /// How many strangers and known browsers may wait now. From here on, chance is off, and no room is lent.
     #[cfg(feature = "testing")]
     pub(crate) fn room_without_chance(&self) -> (usize, usize) {
         self.shared.sheds_newest.store(true, Ordering::Relaxed);
@@ -170,8 +170,8 @@ impl Shared {
         let room = self.room(threads);
         let mut queue = self.queue.lock();
         let wait = self.average() * ((queue.jobs.len() + queue.running) / threads) as u32;
-        let chance = &mut ByChance { shared: self, now: Instant::now() };
-        let shed = queue.jobs.push(origin, job, room, chance);
+        let now = Instant::now();
+        let shed = queue.jobs.push(origin, job, room, now, &mut ByChance { shared: self, now });
         drop(queue);
         self.refused.fetch_add(shed.len() as u64, Ordering::Relaxed);
         self.arrived.notify_one();
@@ -184,7 +184,12 @@ impl Shared {
 
     /// As many places as threads can serve within the deadline.
     fn room(&self, threads: usize) -> Room {
-        Room::of((DEADLINE.as_nanos() / self.average().as_nanos()) as usize * threads, threads)
+        let room = Room::of((DEADLINE.as_nanos() / self.average().as_nanos()) as usize * threads, threads);
+        #[cfg(any(test, feature = "testing"))]
+        if self.sheds_newest.load(Ordering::Relaxed) {
+            return room.without_lent();
+        }
+        room
     }
 
     /// A number below `most`.
@@ -256,6 +261,47 @@ mod tests {
 
     fn from<'a>(address: &str, organization: &'a str) -> Asker<'a> {
         Asker { address: address.parse().expect("an address"), organization, known: None }
+    }
+
+    #[tokio::test]
+    async fn a_class_that_signs_in_at_once_waits_and_is_let_in() {
+        let lane = Arc::new(HashLane::start(Some(1), 0, Arc::new(Seeded::new(1))));
+        // Thirty can wait, seven of them in the reserve.
+        lane.shared.average_ns.store(50_000_000, Ordering::Relaxed);
+        let (release, blocked) = mpsc::channel::<()>();
+        let busy = lane.clone();
+        let first = tokio::spawn(async move {
+            let wait = move || blocked.recv().is_err();
+            busy.run(from("10.0.0.9", "a"), wait).await
+        });
+        while lane.shared.queue.lock().running == 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut class = Vec::new();
+        for number in 0..40 {
+            let lane = lane.clone();
+            class.push(tokio::spawn(async move { lane.run(from("10.0.0.1", "a"), move || number).await }));
+        }
+        while lane.waiting() < 40 {
+            tokio::task::yield_now().await;
+        }
+        // Another browser takes back one place.
+        let other = lane.clone();
+        let other = tokio::spawn(async move { other.run(from("10.0.0.2", "b"), || ()).await });
+        while lane.shared.refused.load(Ordering::Relaxed) < 1 {
+            tokio::task::yield_now().await;
+        }
+        drop(release);
+        assert_eq!(other.await.expect("joins"), Ok(()));
+        assert_eq!(first.await.expect("joins"), Ok(true));
+        let mut served = 0;
+        for (number, job) in class.into_iter().enumerate() {
+            match job.await.expect("joins") {
+                Ok(result) => served += usize::from(result == number),
+                Err(Full { retry_after }) => assert!(retry_after <= Duration::from_secs(3)),
+            }
+        }
+        assert_eq!(served, 39);
     }
 
     #[tokio::test]

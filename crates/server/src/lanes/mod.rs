@@ -2,6 +2,7 @@
 
 mod fair_queue;
 mod hash;
+mod lent_room;
 mod part;
 
 #[cfg(feature = "testing")]

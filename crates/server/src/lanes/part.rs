@@ -3,14 +3,15 @@
 
 use super::fair_queue::{Limit, Origin};
 use std::collections::{HashMap, HashSet, VecDeque};
-use web::network::Network;
+use web::network::{Counted, Network};
 
 /// The numbers of the jobs that wait, oldest first, and the counts of those that wait or ran lately.
 #[derive(Default)]
 pub(super) struct Part {
     waiting: usize,
     networks: HashMap<Network, OfNetwork>,
-    organizations: HashMap<String, Organization>,
+    sites: HashMap<Counted, Shared>,
+    organizations: HashMap<String, Shared>,
     /// By browser and account.
     known: HashMap<String, Vec<(u64, Network)>>,
     /// The latest jobs that ran.
@@ -25,8 +26,9 @@ struct OfNetwork {
     jobs: HashMap<String, Vec<u64>>,
 }
 
+/// What the networks of a site, or those with jobs about an organization, have together.
 #[derive(Default)]
-struct Organization {
+struct Shared {
     waiting: usize,
     recent: usize,
     /// Those with jobs that wait.
@@ -35,9 +37,9 @@ struct Organization {
 
 /// Jobs that weigh the same.
 pub(super) struct Source<'p> {
-    /// The jobs of their network that wait or ran lately.
+    /// The jobs of their network that wait or ran lately, or half of those of its site, if that is more.
     pub network_weight: usize,
-    /// Those of their organization.
+    /// The jobs of their organization that do.
     pub organization_weight: usize,
     /// Their numbers, oldest first.
     pub jobs: &'p [u64],
@@ -51,9 +53,10 @@ impl Part {
         network.waiting += 1;
         let jobs = network.jobs.entry(origin.organization.clone()).or_default();
         jobs.insert(jobs.partition_point(|one| *one < number), number);
-        let organization = self.organizations.entry(origin.organization.clone()).or_default();
-        organization.waiting += 1;
-        organization.networks.insert(origin.network);
+        self.organizations.entry(origin.organization.clone()).or_default().add(origin.network);
+        if let Some(site) = origin.network.site() {
+            self.sites.entry(site).or_default().add(origin.network);
+        }
         if let Some(known) = &origin.known {
             self.known.entry(known.clone()).or_default().push((number, origin.network));
         }
@@ -62,7 +65,7 @@ impl Part {
     /// Removes a job that waits.
     pub fn remove(&mut self, number: u64, origin: &Origin) {
         self.waiting -= 1;
-        let mut is_last = false;
+        let (mut is_last, mut is_last_of_network) = (false, false);
         if let Some(network) = self.networks.get_mut(&origin.network) {
             network.waiting -= 1;
             if let Some(jobs) = network.jobs.get_mut(&origin.organization) {
@@ -74,12 +77,15 @@ impl Part {
             if is_last {
                 network.jobs.remove(&origin.organization);
             }
+            is_last_of_network = network.waiting == 0;
         }
         if let Some(organization) = self.organizations.get_mut(&origin.organization) {
-            organization.waiting -= 1;
-            if is_last {
-                organization.networks.remove(&origin.network);
-            }
+            organization.remove(origin.network, is_last);
+        }
+        if let Some(site) = origin.network.site()
+            && let Some(site) = self.sites.get_mut(&site)
+        {
+            site.remove(origin.network, is_last_of_network);
         }
         if let Some(known) = &origin.known
             && let Some(jobs) = self.known.get_mut(known)
@@ -96,6 +102,9 @@ impl Part {
     pub fn note_run(&mut self, origin: Origin) {
         self.networks.entry(origin.network).or_default().recent += 1;
         self.organizations.entry(origin.organization.clone()).or_default().recent += 1;
+        if let Some(site) = origin.network.site() {
+            self.sites.entry(site).or_default().recent += 1;
+        }
         self.recent.push_back(origin);
     }
 
@@ -109,6 +118,11 @@ impl Part {
             }
             if let Some(organization) = self.organizations.get_mut(&origin.organization) {
                 organization.recent -= 1;
+            }
+            if let Some(site) = origin.network.site()
+                && let Some(site) = self.sites.get_mut(&site)
+            {
+                site.recent -= 1;
             }
             self.drop_if_empty(&origin);
         }
@@ -124,6 +138,7 @@ impl Part {
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty()
+            && self.sites.is_empty()
             && self.organizations.is_empty()
             && self.known.is_empty()
             && self.waiting == 0
@@ -134,8 +149,13 @@ impl Part {
             self.networks.remove(&origin.network);
         }
         let organization = self.organizations.get(&origin.organization);
-        if organization.is_some_and(|one| one.waiting + one.recent == 0) {
+        if organization.is_some_and(|one| one.weight() == 0) {
             self.organizations.remove(&origin.organization);
+        }
+        if let Some(site) = origin.network.site()
+            && self.sites.get(&site).is_some_and(|one| one.weight() == 0)
+        {
+            self.sites.remove(&site);
         }
     }
 
@@ -147,6 +167,7 @@ impl Part {
                 known.map_or(0, Vec::len)
             }
             Limit::Network => self.networks.get(&new.network).map_or(0, |one| one.waiting),
+            Limit::Site => self.site(new).map_or(0, |one| one.waiting),
             Limit::Organization => self.organizations.get(&new.organization).map_or(0, |one| one.waiting),
             Limit::Part => self.waiting,
         }
@@ -158,47 +179,74 @@ impl Part {
             Limit::Known => {
                 let known = new.known.as_ref().and_then(|known| self.known.get(known));
                 let each = known.into_iter().flatten();
-                each.filter_map(|(number, network)| Some(self.networks.get(network)?.source_of(number)))
-                    .collect()
+                each.map(|(number, network)| self.source_of(*network, number)).collect()
             }
-            Limit::Network => {
-                self.networks.get(&new.network).map_or(Vec::new(), |one| self.all_of(one).collect())
+            Limit::Network => self
+                .networks
+                .get(&new.network)
+                .map_or(Vec::new(), |one| self.all_of(new.network, one).collect()),
+            Limit::Site => {
+                let networks = self.site(new).into_iter().flat_map(|site| &site.networks);
+                let networks = networks.filter_map(|one| Some((*one, self.networks.get(one)?)));
+                networks.flat_map(|(network, one)| self.all_of(network, one)).collect()
             }
             Limit::Organization => {
                 let organization = self.organizations.get(&new.organization);
                 let networks = organization.into_iter().flat_map(|one| &one.networks);
-                networks.filter_map(|one| self.source(self.networks.get(one)?, &new.organization)).collect()
+                networks
+                    .filter_map(|one| self.source(*one, self.networks.get(one)?, &new.organization))
+                    .collect()
             }
-            Limit::Part => self.networks.values().flat_map(|one| self.all_of(one)).collect(),
+            Limit::Part => {
+                self.networks.iter().flat_map(|(network, one)| self.all_of(*network, one)).collect()
+            }
         }
     }
 
-    fn all_of<'p>(&'p self, network: &'p OfNetwork) -> impl Iterator<Item = Source<'p>> {
-        network.jobs.keys().filter_map(|organization| self.source(network, organization))
+    fn all_of<'p>(&'p self, network: Network, jobs: &'p OfNetwork) -> impl Iterator<Item = Source<'p>> {
+        jobs.jobs.keys().filter_map(move |organization| self.source(network, jobs, organization))
     }
 
-    fn source<'p>(&'p self, network: &'p OfNetwork, organization: &str) -> Option<Source<'p>> {
+    fn source<'p>(&'p self, network: Network, jobs: &'p OfNetwork, organization: &str) -> Option<Source<'p>> {
         Some(Source {
-            network_weight: network.weight(),
-            organization_weight: self.organizations.get(organization).map_or(0, Organization::weight),
-            jobs: network.jobs.get(organization)?,
+            network_weight: self.weight(network),
+            organization_weight: self.organizations.get(organization).map_or(0, Shared::weight),
+            jobs: jobs.jobs.get(organization)?,
         })
-    }
-}
-
-impl OfNetwork {
-    fn weight(&self) -> usize {
-        self.waiting + self.recent
     }
 
     /// One job of a known browser, which no organization makes heavier.
-    fn source_of<'p>(&self, number: &'p u64) -> Source<'p> {
-        Source { network_weight: self.weight(), organization_weight: 0, jobs: std::slice::from_ref(number) }
+    fn source_of<'p>(&self, network: Network, number: &'p u64) -> Source<'p> {
+        let network_weight = self.weight(network);
+        Source { network_weight, organization_weight: 0, jobs: std::slice::from_ref(number) }
+    }
+
+    fn site(&self, new: &Origin) -> Option<&Shared> {
+        self.sites.get(&new.network.site()?)
+    }
+
+    fn weight(&self, network: Network) -> usize {
+        let own = self.networks.get(&network).map_or(0, |one| one.waiting + one.recent);
+        let site = network.site().and_then(|site| self.sites.get(&site));
+        own.max(site.map_or(0, |site| site.weight().div_ceil(2)))
     }
 }
 
-impl Organization {
+impl Shared {
     fn weight(&self) -> usize {
         self.waiting + self.recent
+    }
+
+    fn add(&mut self, network: Network) {
+        self.waiting += 1;
+        self.networks.insert(network);
+    }
+
+    /// Removes a job of a network, which may be the last one that it has here.
+    fn remove(&mut self, network: Network, is_last: bool) {
+        self.waiting -= 1;
+        if is_last {
+            self.networks.remove(&network);
+        }
     }
 }
