@@ -39,6 +39,34 @@ impl Status {
             Status::Deleted => "deleted",
         }
     }
+
+    /// All of them.
+    pub const ALL: [Status; 5] =
+        [Status::Pending, Status::Active, Status::Rejected, Status::Suspended, Status::Deleted];
+
+    /// Parses the name used in the API.
+    pub fn parse(word: &str) -> Result<Status> {
+        Status::ALL.into_iter().find(|status| status.as_str() == word).ok_or_else(|| {
+            let problem =
+                format!("{word:?} is not a status; use pending, active, rejected, suspended or deleted");
+            Error::wrong("not_allowed", "status", problem)
+        })
+    }
+
+    /// The rows of [`COLUMNS`] that [`read`] reads as this status.
+    fn condition(self) -> &'static str {
+        match self {
+            Status::Pending => "AND d.deleted_at IS NULL AND r.decision IS NULL",
+            Status::Active => {
+                "AND d.deleted_at IS NULL AND r.decision = 'approved' AND s.suspended_at IS NULL"
+            }
+            Status::Suspended => {
+                "AND d.deleted_at IS NULL AND r.decision = 'approved' AND s.suspended_at IS NOT NULL"
+            }
+            Status::Rejected => "AND d.deleted_at IS NULL AND r.decision = 'rejected'",
+            Status::Deleted => "AND d.deleted_at IS NOT NULL",
+        }
+    }
 }
 
 /// A platform owner's decision about a pending organization.
@@ -490,10 +518,11 @@ pub(crate) fn next_id(
     Ok(snapshot.one(&NEXT_ID, args![after.map_or("", OrganizationId::as_str), 1], |row| row.get(0))?)
 }
 
-/// Lists organizations by slug after `cursor`: all, or the ones that `administrator` administers.
+/// Lists organizations by slug after `cursor`: all, or the ones that `administrator` administers; of every status, or of one.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     administrator: Option<&UserId>,
+    status: Option<Status>,
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Organization>> {
@@ -503,7 +532,8 @@ pub fn list(
     };
     let mut filter = Where::new(&select);
     filter.and_if("a.user_id =", administrator);
-    filter.and_if("o.slug >", cursor);
-    let (sql, args) = filter.finish(&format!("ORDER BY o.slug LIMIT {limit}"));
+    filter.and("o.slug >", cursor.unwrap_or_default());
+    let condition = status.map_or("", Status::condition);
+    let (sql, args) = filter.finish(&format!("{condition} ORDER BY o.slug LIMIT {limit}"));
     Ok(snapshot.all(&sql, &args, read)?)
 }

@@ -1,6 +1,6 @@
 //! `sarsen org`: organizations, and what owners of the server decide about them.
 
-use super::api::{Answer, Api, Fields, GlobalArgs, org_path, switch};
+use super::api::{Answer, Api, Fields, GlobalArgs, given, org_path, switch};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::output::{Field, Record, Time, column, detail};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n\
                   \x20   sarsen org create acme --name Acme\n\
-                  \x20   sarsen org list --all\n\
+                  \x20   sarsen org list --all --status pending\n\
                   \x20   sarsen org approve acme")]
 pub struct Args {
     #[command(subcommand)]
@@ -35,6 +35,9 @@ enum Verb {
         /// List all organizations of the server (server owners only)
         #[arg(long)]
         all: bool,
+        /// Only those of this status: pending, active, rejected, suspended or deleted
+        #[arg(long)]
+        status: Option<String>,
     },
     /// Show an organization
     Show {
@@ -124,9 +127,14 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open(&args.global, environment)?;
     match &args.verb {
         Verb::Create { slug, name } => create(&mut api, slug.as_deref(), name.as_deref()),
-        Verb::List { all } => {
-            let found = api.list::<Organization>(if *all { ALL } else { "/api/organizations" }, &[])?;
-            api.show_list(&found, "No organizations. Create one with sarsen org create.")
+        Verb::List { all, status } => {
+            let path = if *all { ALL } else { "/api/organizations" };
+            let found = api.list::<Organization>(path, &given(&[("status", status)]))?;
+            let nothing = match status {
+                Some(status) => format!("No organizations are {status}."),
+                None => "No organizations. Create one with sarsen org create.".to_owned(),
+            };
+            api.show_list(&found, &nothing)
         }
         Verb::Show { slug } => {
             let found = find(&mut api, slug)?;

@@ -491,7 +491,11 @@ fn an_owner_of_the_server_approves_a_new_organization() {
     assert_eq!(other.run(&other_owner).code, 1);
     assert_eq!(place.json(&["org", "show", "initech"])["status"], "pending");
     assert_eq!(place.json(&["org", "list", "--all"]).as_array().map(Vec::len), Some(3));
+    assert_eq!(place.json(&["org", "list", "--all", "--status", "pending"])[0]["slug"], "initech");
+    assert_eq!(place.json(&["org", "list", "--status", "pending"]), json!([]));
+    assert_eq!(place.run(&["org", "list", "--status", "open"]).code, 1);
     assert_eq!(place.json(&["org", "approve", "initech"])["status"], "active");
+    assert_eq!(place.json(&["org", "list", "--all", "--status", "pending"]), json!([]));
     assert_eq!(place.json(&["org", "suspend", "initech", "--reason", "unpaid"])["status"], "suspended");
     assert_eq!(place.json(&["org", "activate", "initech"])["status"], "active");
     let missing = place.run(&["org", "show", "nowhere"]);

@@ -4,14 +4,14 @@ use crate::openapi::words;
 use crate::web::administration::{Administrator, Caller, Owner, OwnerOfDeleted, PlatformUser};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339, sent};
+use crate::web::json::{Body, Created, Json, List, Page, Params, Slug, rfc3339, sent};
 use http::StatusCode;
 use identity::ids::OrganizationId;
 use identity::organization_deletions;
-use identity::organizations::{self, DeviceFlow, Organization};
+use identity::organizations::{self, DeviceFlow, Organization, Status};
 use identity::{Error, administrators, names};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = Organization)]
@@ -81,10 +81,34 @@ impl Validate for ChangeBody {
     }
 }
 
-pub(crate) async fn list(caller: PlatformUser, page: Page<Slug>) -> Result<Json<List<OrganizationBody>>> {
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    limit: Option<i64>,
+    cursor: Option<String>,
+    /// Only organizations of this status.
+    #[param(schema_with = words::organization_status)]
+    status: Option<String>,
+}
+
+impl ListQuery {
+    /// The page and the status.
+    pub(super) fn read(self) -> Result<(Page<Slug>, Option<Status>)> {
+        let mut errors = FieldErrors::default();
+        let status = self.status.as_deref().and_then(|status| errors.check(Status::parse(status)));
+        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        Ok((Page::filtered(self.limit, self.cursor, &[self.status.as_deref()])?, status))
+    }
+}
+
+pub(crate) async fn list(
+    caller: PlatformUser,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<List<OrganizationBody>>> {
+    let (page, status) = query.read()?;
     let (user, cursor, fetch) = (caller.user.clone(), page.cursor.clone(), page.fetch());
-    let found =
-        caller.list(move |snapshot| organizations::list(snapshot, Some(&user), cursor.as_deref(), fetch));
+    let found = caller
+        .list(move |snapshot| organizations::list(snapshot, Some(&user), status, cursor.as_deref(), fetch));
     let show = |organization| show(&caller, organization);
     Ok(Json(List::new(found.await?, &page, |organization: &Organization| organization.slug.clone(), show)))
 }

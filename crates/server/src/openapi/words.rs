@@ -175,9 +175,7 @@ pub(crate) fn offer() -> ObjectBuilder {
 
 /// The status of an organization.
 pub(crate) fn organization_status() -> ObjectBuilder {
-    use organizations::Status;
-    let all = [Status::Pending, Status::Active, Status::Rejected, Status::Suspended, Status::Deleted];
-    one_of(all.map(Status::as_str))
+    one_of(organizations::Status::ALL.map(organizations::Status::as_str))
 }
 
 /// Whether devices without a browser may sign in.

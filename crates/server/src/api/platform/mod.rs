@@ -3,12 +3,12 @@
 
 pub(crate) mod owners;
 
-use super::organizations::{OrganizationBody, show};
+use super::organizations::{ListQuery, OrganizationBody, show};
 use crate::openapi::words;
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Json, List, Page, Slug};
+use crate::web::json::{Body, Json, List, Params};
 use crate::web::path::Path;
 use identity::audit;
 use identity::organizations::{self, Decision, Organization};
@@ -46,9 +46,14 @@ impl Validate for SuspendBody {
     }
 }
 
-pub(crate) async fn list(caller: PlatformOwner, page: Page<Slug>) -> Result<Json<List<OrganizationBody>>> {
+pub(crate) async fn list(
+    caller: PlatformOwner,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<List<OrganizationBody>>> {
+    let (page, status) = query.read()?;
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
-    let found = caller.list(move |snapshot| organizations::list(snapshot, None, cursor.as_deref(), fetch));
+    let found =
+        caller.list(move |snapshot| organizations::list(snapshot, None, status, cursor.as_deref(), fetch));
     let show = |organization| show(&caller, organization);
     Ok(Json(List::new(found.await?, &page, |organization: &Organization| organization.slug.clone(), show)))
 }

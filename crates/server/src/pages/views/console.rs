@@ -1,6 +1,7 @@
 //! `/console`: the organizations of this administrator, and the commands for them. A platform owner sees all of
 //! them, because they approve them; they have no power inside of them.
 
+use identity::organizations::PLATFORM;
 use maud::{Markup, html};
 
 use super::{
@@ -23,6 +24,8 @@ pub struct Console<'a> {
     pub user_email: &'a str,
     pub organizations: &'a [OrgLine<'a>],
     pub platform_owner: bool,
+    /// The server has no organization yet but that of its owners.
+    pub is_first: bool,
     /// There are more organizations than these.
     pub more: bool,
     /// This server's own address.
@@ -43,6 +46,13 @@ impl Console<'_> {
                     @if self.platform_owner { ", an owner of this server" }
                     "."
                 }
+                @if self.is_first {
+                    section.stack {
+                        h2 { "Make the first organization" }
+                        p.lead { "It has the users, products and plans of one company. Sign your terminal in as below, then:" }
+                        (terminal("sarsen org create acme --name Acme"))
+                    }
+                }
                 section.stack {
                     h2 { "Organizations" }
                     @if self.organizations.is_empty() {
@@ -54,7 +64,7 @@ impl Console<'_> {
                         }
                         @if self.more {
                             p { "There are more of them than this page shows." }
-                            (terminal("sarsen org list --all"))
+                            (terminal(if self.platform_owner { "sarsen org list --all" } else { "sarsen org list" }))
                         }
                     }
                 }
@@ -98,6 +108,7 @@ impl Console<'_> {
     fn hint(&self, organization: &OrgLine<'_>) -> String {
         match organization.status {
             "pending" if self.platform_owner => format!("sarsen org approve {}", organization.slug),
+            "active" if organization.slug == PLATFORM => "sarsen owner list".to_owned(),
             "active" if organization.role.is_some() => {
                 format!("sarsen service list --org {}", organization.slug)
             }

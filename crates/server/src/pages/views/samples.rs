@@ -151,7 +151,7 @@ fn signed_in_places(name: &str, user_email: &str) -> Pages {
         OrgLine { slug: "stonemasons", name, role: Some("admin"), status: "pending" },
         OrgLine { slug: "henge", name: "Henge Works", role: None, status: "suspended" },
     ];
-    let console = Console { user_email, organizations: &organizations, platform_owner: true, more: true,
+    let console = Console { user_email, organizations: &organizations, platform_owner: true, is_first: false, more: true,
         server: "http://localhost:7070", csrf,
         signout_action, account_href: "/o/platform/account" };
     vec![
@@ -164,6 +164,7 @@ fn signed_in_places(name: &str, user_email: &str) -> Pages {
                     what: "See who you are · See your e-mail address · Stay signed in until you sign out", since: "2 days ago" }],
                 switch_href: "/o/acme/login?prompt=select_account" }.markup()),
         ("console", console.markup()),
+        ("console_first", Console { organizations: &organizations[..1], is_first: true, more: false, ..console }.markup()),
         ("console_empty", Console { organizations: &[], platform_owner: false, more: false, ..console }.markup()),
     ]
 }
