@@ -625,6 +625,7 @@ class Connection {
             // Something else than a stream counts as one that ended at once: after some of them, polls are tried.
             const headers = { Accept: EVENTS };
             const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
+            this.#subscriber.sending(subscriptions);
             const response = await this.#http.send({ ...request, ...watchedBy(watchdog, this.#timing.silence) });
             isOpen = true;
             this.#accept(subscriptions);
@@ -686,6 +687,7 @@ class Connection {
         try {
             // What does not fit into a URL goes into a body.
             const request = path.length <= URL_MAX ? { method: 'GET', path } : { method: 'POST', path: '/live/poll', body: { subscriptions } };
+            this.#subscriber.sending(subscriptions);
             const response = await this.#http.send({ ...request, accept: EVENTS, signal: abort.signal, ...watchedBy(watchdog, silence) });
             this.#hasPolled = true;
             this.#subscriber.status('polling');
@@ -842,6 +844,7 @@ class Connection {
         const watched = watchedBy(watchdog, this.#timing.silence);
         try {
             const body = { secret: stream.secret, add, remove };
+            this.#subscriber.sending(add);
             await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal, ...watched });
         }
         catch (error) {
@@ -929,10 +932,19 @@ function covers(held, version) {
 }
 // What a client holds of a live query, and how the server's frames change it.
 const NOTHING = { version: undefined, digest: undefined, hasValue: false };
-/** The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. */
-function after(state, event, version, frame) {
-    if (!replaces(version, state.version))
+/**
+ * The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. An
+ * event that `answers` what the client said it holds is the present state, also if it is older.
+ */
+function after(state, event, version, frame, answers = false) {
+    const isOlder = !replaces(version, state.version);
+    if (isOlder && !answers)
         return state;
+    const next = following(state, event, version, frame);
+    return next && next !== state && isOlder ? { ...next, isOlder } : next;
+}
+function following(held, event, version, frame) {
+    const { isOlder: _, ...state } = held;
     switch (event) {
         case 'value':
             return { version, settled: frame.settled, digest: frame.digest, value: frame.value, hasValue: true };
@@ -947,7 +959,7 @@ function after(state, event, version, frame) {
             return value && { version, settled: frame.settled, digest: frame.digest, value, hasValue: true };
         }
         default:
-            return state;
+            return held;
     }
 }
 /** Whether row changes are changes of what is held. */
@@ -1064,7 +1076,7 @@ class Feed {
                 this.#sink.state(wanted.id, known.state);
             return;
         }
-        const begin = { key: '', asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
+        const begin = { key: '', asked: undefined, isAskedAgain: false, isAwaited: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
         const entry = { wanted, state: held, notBefore, ...begin };
         this.#entries.set(wanted.id, entry);
         this.#subscribe(entry);
@@ -1126,6 +1138,13 @@ class Feed {
             return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: takesRows };
         });
     }
+    sending(subscriptions) {
+        for (const { key, have } of subscriptions) {
+            const entry = this.#byKey.get(key);
+            if (entry)
+                entry.isAwaited = have !== undefined;
+        }
+    }
     frame(event, version, frame) {
         for (const key of frame.keys) {
             const entry = this.#byKey.get(key);
@@ -1133,7 +1152,8 @@ class Feed {
                 continue;
             // A refusal has no version. It is no older state for a tab that waits for a newer one.
             const isOfAsked = event === 'error' && version === undefined && !covers(entry.state.version, entry.notBefore);
-            const state = after(entry.state, event, isOfAsked ? entry.notBefore : version, frame);
+            const state = after(entry.state, event, isOfAsked ? entry.notBefore : version, frame, entry.isAwaited);
+            entry.isAwaited = false;
             if (state === undefined) {
                 // Row changes that do not fit what is held: the next answer must be the whole value.
                 // If the base was right, the client does not have the server's row keys, and later changes would not fit either.
@@ -1365,8 +1385,13 @@ class Topic {
         this.#lingerTimer = setTimeout(end, ms);
     }
     receive(state) {
-        if (!replaces(state.version, this.newest.version))
+        if (!state.isOlder && !replaces(state.version, this.newest.version))
             return;
+        // What these changes made is not in the state that was restored, or is in it already.
+        if (state.isOlder)
+            for (const layer of [...this.#layers])
+                if (layer.answer)
+                    this.#remove(layer);
         const isEqual = state.hasValue && this.newest.hasValue && state.digest === this.newest.digest && !!state.digest;
         if (state.hasValue && this.#problem) {
             this.#problem = undefined;
@@ -1820,7 +1845,7 @@ class SharedSource {
     #deliver(id, state) {
         const held = this.#wanted.get(id);
         // The leader may have sent a state before it read what this tab asks for.
-        if (!held || !replaces(state.version, held.notBefore))
+        if (!held || (!state.isOlder && !replaces(state.version, held.notBefore)))
             return;
         Object.assign(held, { state, notBefore: errorOf(state)?.isPassing ? held.notBefore : undefined });
         this.#sink.state(id, state);

@@ -43,6 +43,8 @@ export interface Subscriber {
    * an answer is needed, it asks for the value anew.
    */
   subscriptions(isPoll?: boolean): Subscription[];
+  /** These are about to be sent: the next frame of each answers what it says is held. */
+  sending(subscriptions: Subscription[]): void;
   frame(event: string, version: string | undefined, frame: Frame): void;
   /** The server refused the subscriptions with these keys, which are left out until `sync`. */
   refused(error: ProblemError, keys: string[]): void;
@@ -206,6 +208,7 @@ export class Connection {
       // Something else than a stream counts as one that ended at once: after some of them, polls are tried.
       const headers = { Accept: EVENTS };
       const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
+      this.#subscriber.sending(subscriptions);
       const response = await this.#http.send({ ...request, ...watchedBy(watchdog, this.#timing.silence) });
       isOpen = true;
       this.#accept(subscriptions);
@@ -258,6 +261,7 @@ export class Connection {
       // What does not fit into a URL goes into a body.
       const request =
         path.length <= URL_MAX ? { method: 'GET', path } : { method: 'POST', path: '/live/poll', body: { subscriptions } };
+      this.#subscriber.sending(subscriptions);
       const response = await this.#http.send({ ...request, accept: EVENTS, signal: abort.signal, ...watchedBy(watchdog, silence) });
       this.#hasPolled = true;
       this.#subscriber.status('polling');
@@ -393,6 +397,7 @@ export class Connection {
     const watched = watchedBy(watchdog, this.#timing.silence);
     try {
       const body = { secret: stream.secret, add, remove };
+      this.#subscriber.sending(add);
       await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal, ...watched });
     } catch (error) {
       const needsStream = error instanceof ProblemError && NEEDS_STREAM.includes(error.status);

@@ -34,6 +34,8 @@ interface Entry {
   /** The version that was asked for last, and whether it was so before too. */
   asked: string | undefined;
   isAskedAgain: boolean;
+  /** The server was told what is held, and has not answered: what it sends next is the present state, also if it is older. */
+  isAwaited: boolean;
   /** Whether the server may send the rows that changed. */
   takesRows: boolean;
   /** Attempts after problems that pass. */
@@ -77,7 +79,7 @@ export class Feed implements Source, Subscriber {
       if (isAnswer(known.state) && !isSame(known.state, held)) this.#sink.state(wanted.id, known.state);
       return;
     }
-    const begin = { key: '', asked: undefined, isAskedAgain: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
+    const begin = { key: '', asked: undefined, isAskedAgain: false, isAwaited: false, takesRows: true, attempts: 0, isParked: false, timer: undefined };
     const entry: Entry = { wanted, state: held, notBefore, ...begin };
     this.#entries.set(wanted.id, entry);
     this.#subscribe(entry);
@@ -140,13 +142,21 @@ export class Feed implements Source, Subscriber {
     });
   }
 
+  sending(subscriptions: Subscription[]): void {
+    for (const { key, have } of subscriptions) {
+      const entry = this.#byKey.get(key);
+      if (entry) entry.isAwaited = have !== undefined;
+    }
+  }
+
   frame(event: string, version: string | undefined, frame: Frame): void {
     for (const key of frame.keys) {
       const entry = this.#byKey.get(key);
       if (!entry) continue;
       // A refusal has no version. It is no older state for a tab that waits for a newer one.
       const isOfAsked = event === 'error' && version === undefined && !covers(entry.state.version, entry.notBefore);
-      const state = after(entry.state, event, isOfAsked ? entry.notBefore : version, frame);
+      const state = after(entry.state, event, isOfAsked ? entry.notBefore : version, frame, entry.isAwaited);
+      entry.isAwaited = false;
       if (state === undefined) {
         // Row changes that do not fit what is held: the next answer must be the whole value.
         // If the base was right, the client does not have the server's row keys, and later changes would not fit either.

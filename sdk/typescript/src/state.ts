@@ -20,6 +20,8 @@ export interface State {
   value?: unknown;
   hasValue: boolean;
   problem?: { document: ProblemDocument; status: number };
+  /** The server answered a newer version with this state: the database was restored, and it is the present one. */
+  isOlder?: boolean;
 }
 
 export const NOTHING: State = { version: undefined, digest: undefined, hasValue: false };
@@ -39,9 +41,25 @@ export interface Frame {
   problem?: ProblemDocument;
 }
 
-/** The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. */
-export function after(state: State, event: string, version: string | undefined, frame: Frame): State | undefined {
-  if (!replaces(version, state.version)) return state;
+/**
+ * The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. An
+ * event that `answers` what the client said it holds is the present state, also if it is older.
+ */
+export function after(
+  state: State,
+  event: string,
+  version: string | undefined,
+  frame: Frame,
+  answers = false,
+): State | undefined {
+  const isOlder = !replaces(version, state.version);
+  if (isOlder && !answers) return state;
+  const next = following(state, event, version, frame);
+  return next && next !== state && isOlder ? { ...next, isOlder } : next;
+}
+
+function following(held: State, event: string, version: string | undefined, frame: Frame): State | undefined {
+  const { isOlder: _, ...state } = held;
   switch (event) {
     case 'value':
       return { version, settled: frame.settled, digest: frame.digest, value: frame.value, hasValue: true };
@@ -55,7 +73,7 @@ export function after(state: State, event: string, version: string | undefined, 
       return value && { version, settled: frame.settled, digest: frame.digest, value, hasValue: true };
     }
     default:
-      return state;
+      return held;
   }
 }
 

@@ -221,7 +221,9 @@ class Topic {
   }
 
   receive(state: State): void {
-    if (!replaces(state.version, this.newest.version)) return;
+    if (!state.isOlder && !replaces(state.version, this.newest.version)) return;
+    // What these changes made is not in the state that was restored, or is in it already.
+    if (state.isOlder) for (const layer of [...this.#layers]) if (layer.answer) this.#remove(layer);
     const isEqual = state.hasValue && this.newest.hasValue && state.digest === this.newest.digest && !!state.digest;
     if (state.hasValue && this.#problem) {
       this.#problem = undefined;

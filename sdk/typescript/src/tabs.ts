@@ -298,7 +298,7 @@ export class SharedSource implements Source {
   #deliver(id: string, state: State): void {
     const held = this.#wanted.get(id);
     // The leader may have sent a state before it read what this tab asks for.
-    if (!held || !replaces(state.version, held.notBefore)) return;
+    if (!held || (!state.isOlder && !replaces(state.version, held.notBefore))) return;
     Object.assign(held, { state, notBefore: errorOf(state)?.isPassing ? held.notBefore : undefined });
     this.#sink.state(id, state);
   }

@@ -316,6 +316,26 @@ test('versions never go back, except into another epoch', async (t) => {
   assert.deepEqual([await counter.next(), await counter.next(), await counter.next()], [50, 60, 10]);
 });
 
+test('an older state that answers what the client holds is the present one, and only the first frame does', async (t) => {
+  const { server, stream, counter, increment, answer } = await optimistic(t);
+  const done = increment();
+  assert.equal(await counter.next(), 8);
+  await answer(200, { value: 8, version: version(10) });
+  await done;
+  stream.send('value', version(9), 'get_counter', { digest: 'early', value: 20 });
+  assert.equal(await counter.next(), 21, 'the change is not in that state');
+  // The database is restored while the client has no connection: its numbers go back, the epoch stays.
+  stream.bye(20);
+  await server.until(() => server.streams.length === 2);
+  assert.equal(server.streams[1].opening.body.subscriptions[0].have, `${version(9)}/early`);
+  server.streams[1].value('get_counter', 4, 5);
+  assert.equal(await counter.next(), 5, 'the change was answered before, and is not shown above another history');
+  server.streams[1].value('get_counter', 3, 99);
+  server.streams[1].value('get_counter', 6, 60);
+  assert.equal(await counter.next(), 60, 'an older frame that answers nothing is ignored');
+  assert.deepEqual(counter.infos.at(-1), { version: version(6), optimistic: false });
+});
+
 test('a stream that ends is resumed with what the client holds', async (t) => {
   const server = await startServer(t);
   const counter = watch(newClient(t, server), 'get_counter', { id: 7 });

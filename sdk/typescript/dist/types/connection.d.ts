@@ -33,6 +33,8 @@ export interface Subscriber {
      * an answer is needed, it asks for the value anew.
      */
     subscriptions(isPoll?: boolean): Subscription[];
+    /** These are about to be sent: the next frame of each answers what it says is held. */
+    sending(subscriptions: Subscription[]): void;
     frame(event: string, version: string | undefined, frame: Frame): void;
     /** The server refused the subscriptions with these keys, which are left out until `sync`. */
     refused(error: ProblemError, keys: string[]): void;

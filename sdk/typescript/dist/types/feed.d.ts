@@ -26,6 +26,7 @@ export declare class Feed implements Source, Subscriber {
     hurry(): void;
     close(): void;
     subscriptions(isPoll?: boolean): Subscription[];
+    sending(subscriptions: Subscription[]): void;
     frame(event: string, version: string | undefined, frame: Frame): void;
     failed(error: ProblemError, keys?: string[]): void;
     refused(error: ProblemError, keys: string[]): void;

@@ -18,6 +18,8 @@ export interface State {
         document: ProblemDocument;
         status: number;
     };
+    /** The server answered a newer version with this state: the database was restored, and it is the present one. */
+    isOlder?: boolean;
 }
 export declare const NOTHING: State;
 /** The data of the events `value`, `rows`, `same` and `error`. */
@@ -34,8 +36,11 @@ export interface Frame {
     order?: string[];
     problem?: ProblemDocument;
 }
-/** The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. */
-export declare function after(state: State, event: string, version: string | undefined, frame: Frame): State | undefined;
+/**
+ * The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. An
+ * event that `answers` what the client said it holds is the present state, also if it is older.
+ */
+export declare function after(state: State, event: string, version: string | undefined, frame: Frame, answers?: boolean): State | undefined;
 /** Whether row changes are changes of what is held. */
 export declare function isBase(state: State, frame: Frame): boolean;
 export declare function errorOf(state: State): ProblemError | undefined;
