@@ -399,6 +399,9 @@ impl Engine {
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
         let is_shown = is_new && !is_older;
+        // The numbers of one epoch say nothing of what is committed in the next: those that hold the result get its new version.
+        let begins_epoch =
+            !is_new && state.frame.as_ref().is_some_and(|held| held.version.epoch() != version.epoch());
         // Many may have joined while there was room.
         let is_first = before.is_none() && is_shown && group.key.query != WrittenAt::NAME;
         let is_confirmed = !is_new && state.confirmed.is_none_or(|confirmed| settled.replaces(confirmed));
@@ -411,7 +414,7 @@ impl Engine {
             state.frame = Some(Arc::new(frame));
         } else {
             self.metrics.runs_unchanged.fetch_add(1, Relaxed);
-            if was_asked && !is_older {
+            if (was_asked || begins_epoch) && !is_older {
                 // The same result, but a subscriber must get it with a version that is not older than its own.
                 state.frame = Some(Arc::new(frame));
             }
@@ -419,7 +422,7 @@ impl Engine {
         let again = self.settle(group, &mut state, keys, shown);
         let answered = state.answered;
         // A stream locks itself before its groups, so the group's lock must be free when streams are locked.
-        let marked = if is_shown { &state.members } else { &state.waiting };
+        let marked = if is_shown || begins_epoch { &state.members } else { &state.waiting };
         let members: Vec<_> = marked.iter().map(|member| (member.stream.clone(), member.slot)).collect();
         let without_room = match (is_shown, &state.frame) {
             (true, Some(frame)) => {

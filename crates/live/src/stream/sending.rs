@@ -56,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// Writes the frames of what is behind. Returns true if some must wait for the standing.
+    /// Writes the frames of what is behind. Returns true if some must wait for the standing, or for the log of changes.
     fn write_frames(&self, state: &mut State, out: &mut Pieces) -> bool {
         let mut same: Vec<(Version, Version, Vec<String>)> = Vec::new();
         let mut must_wait = false;
@@ -86,16 +86,26 @@ impl Stream {
             // The standing is known for every version that was published here, if its group is current after that.
             let is_judged =
                 standing.is_none_or(|standing| self.engine.has_published(&frame) && standing.is_current());
-            if !is_judged || planted::holds_frames() {
+            // What is cached here may have changed elsewhere, and no client holds it yet.
+            let is_known = subscription.sent.is_some() || self.engine.store.is_fresh();
+            if !is_judged || !is_known || planted::holds_frames() {
                 must_wait = true;
                 waiting.push_back(slot);
                 continue;
             }
             subscription.is_behind = false;
             let held = subscription.held.take();
-            if subscription.sent.as_ref().is_some_and(|(_, digest)| *digest == frame.digest) {
+            let sent = subscription.sent.as_ref().filter(|(_, digest)| *digest == frame.digest);
+            if sent.is_some_and(|(version, _)| version.epoch() == frame.version.epoch()) {
                 continue;
             }
+            // An equal result of another epoch is confirmed, like one that the client has said it holds.
+            let held = match sent {
+                Some((version, digest)) => {
+                    Some(Box::new(Held { version: *version, digest: digest.to_string() }))
+                }
+                None => held,
+            };
             let is_same = |held: &Held| *held.digest == *frame.digest || is_planted(Bug::SameOnReturn);
             if let Some(held) = held.filter(|held| is_same(held)) {
                 let version = if frame.version.replaces(held.version) { frame.version } else { held.version };

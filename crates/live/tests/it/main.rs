@@ -10,6 +10,7 @@ mod defects;
 mod limits;
 mod live;
 mod metrics;
+mod outages;
 mod own_routes;
 mod rpc;
 mod sarsen;
