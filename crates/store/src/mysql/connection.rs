@@ -38,6 +38,11 @@ pub(super) const DURABILITY: [(&str, &str); 2] = [
     // After a crash the server undoes what its binary log does not hold.
     ("sync_binlog", "SELECT @@log_bin = 0 OR @@sync_binlog = 1"),
 ];
+/// A server without Galera has no such variable, or says 0.
+const IS_IN_CLUSTER: &str = "SELECT @@global.wsrep_on";
+/// A node of a Galera cluster acknowledges a commit before the others have applied it. With this setting each statement of the
+/// session waits until its own node has applied what was committed anywhere before it.
+const WAIT_UNTIL_APPLIED: &str = "SET SESSION wsrep_sync_wait = 7";
 /// Text: on MariaDB 12 `read_only` is one of several words.
 const ABOUT_THE_SERVER: &str = "SELECT VERSION(), CAST(@@global.read_only AS CHAR)";
 
@@ -78,6 +83,9 @@ impl Connection {
             true => Vendor::MariaDb,
             false => Vendor::MySql,
         };
+        if matches!(client.first::<Option<i64>>(IS_IN_CLUSTER), Ok(Some(Some(1)))) {
+            client.batch(WAIT_UNTIL_APPLIED)?;
+        }
         Ok(Connection {
             client,
             vendor,

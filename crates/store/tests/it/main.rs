@@ -6,7 +6,7 @@
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
 //!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `epochs.rs`: after a
 //!   restore or a crash of PostgreSQL. `outages.rs`, `failover.rs`, `late_commit.rs`,
-//!   `pooler.rs`, `replicas.rs`, `restored_dump.rs`, `foreign_servers.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
+//!   `pooler.rs`, `replicas.rs`, `restored_dump.rs`, `foreign_servers.rs`, `galera.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
 //! may create databases); each test makes a database of its own there. MySQL or MariaDB is the server of
@@ -26,6 +26,7 @@ mod fault_injection;
 mod faults;
 mod flushes;
 mod foreign_servers;
+mod galera;
 mod instances;
 mod late_commit;
 mod log_capture;
