@@ -37,3 +37,20 @@ CREATE TABLE organization_branding (
     changed_at BIGINT NOT NULL,
     FOREIGN KEY (organization_id) REFERENCES organizations (id)
 ) {table};
+
+-- Whether the provider's subscription has items that its event did not show; and the states that it had within the second
+-- of the newest one, if these do not follow each other as their events came.
+ALTER TABLE billing_subscriptions ADD COLUMN more_items BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE billing_subscriptions ADD COLUMN same_second {long_text};
+
+-- What an id of the provider stands for has changed, and is applied to the subscriptions after `last_id`. `kind` is `price`
+-- or `customer`.
+CREATE TABLE billing_walks (
+    connection_id {key} NOT NULL,
+    kind {key} NOT NULL,
+    external_id {key255} NOT NULL,
+    last_id {key255} NOT NULL,
+    due_at BIGINT NOT NULL,
+    PRIMARY KEY (connection_id, kind, external_id),
+    INDEX billing_walks_due (due_at)
+) {table};

@@ -3,7 +3,7 @@
 //! A connection is made without a secret, because the provider needs its address before it shows the secret. Deleting a
 //! connection takes effect at once; the janitor deletes its rows in slices.
 
-use super::{ExternalId, customers, events, prices, subscriptions};
+use super::{ExternalId, customers, events, prices, subscriptions, walks};
 use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, OrganizationId, UserId};
 use crate::organizations::{self, Organization};
@@ -254,6 +254,7 @@ fn erase(tx: &mut Tx<'_>, id: &BillingConnectionId, most: i64) -> Result<i64> {
     left -= subscriptions::erase(tx, id, left)?;
     left -= customers::erase(tx, id, left)?;
     left -= prices::erase(tx, id, left)?;
+    left -= walks::erase(tx, id, left)?;
     if left > 0 {
         tx.exec(&REMOVE, args![id])?;
         left -= 1;

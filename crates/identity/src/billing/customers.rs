@@ -84,9 +84,14 @@ pub(super) fn lock(tx: &mut Tx<'_>, connection: &Connection, external: &External
 /// connection.
 pub(super) fn lock_known(tx: &mut Tx<'_>, connection: &Connection, external: &ExternalId) -> Result<()> {
     match find(tx.snapshot(), connection, external)? {
-        Some(customer) => Ok(tx.lock(&customers::LOCK, (&customer).into())?),
+        Some(customer) => lock_one(tx, &customer),
         None => Ok(()),
     }
+}
+
+/// Locks a customer.
+pub(super) fn lock_one(tx: &mut Tx<'_>, customer: &CustomerId) -> Result<()> {
+    Ok(tx.lock(&customers::LOCK, customer.into())?)
 }
 
 /// Finds the customer that a customer of the provider stands for.

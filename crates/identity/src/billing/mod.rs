@@ -4,11 +4,13 @@
 //! - `prices`, `customers`: the plans and customers that the provider's ids stand for, set by administrators
 //! - `references`: an id for a checkout, so that its customer is known without an administrator
 //! - `subscriptions`: the newest state of each of the provider's subscriptions, and what follows from it
+//! - `walks`: what follows for stored states when a mapping changes
 //! - `events`: which events were received, each once
 //!
 //! # Order
-//! Events come in any order and more than once. Each has a place in an order ([`Event::order`]) that does not depend on
-//! their arrival, and a state replaces only one of a smaller place. So all orders of arrival end in the same state. The one
+//! Events come in any order and more than once. Each has a place in an order ([`Event::place`]) that does not depend on
+//! their arrival, and a state replaces only one of a smaller place; several events of one place are compared by what they
+//! changed (`same_second`). So all orders of arrival end in the same state. The one
 //! exception: of two live subscriptions of a customer for one service, the first that was applied stays.
 //!
 //! # Trust
@@ -20,19 +22,24 @@ pub mod customers;
 pub mod events;
 pub mod prices;
 pub mod references;
+mod same_second;
 pub mod subscriptions;
+pub mod walks;
 
 use crate::audit::{self, Actor};
 use crate::ids::{BillingEventId, CustomerId, SubscriptionId};
 use crate::{Error, Result, Time};
 use connections::Connection;
+use same_second::Change;
 use std::fmt;
 use std::str::FromStr;
 use store::{FromValue, Tx, Value, ValueRef};
 use subscriptions::{Problem, Settled, State};
 
-/// The most characters of a provider's id. With the rest of [`Event::order`] they fit an indexed column.
+/// The most characters of a provider's id. Behind an [`Event::place`] they fit an indexed column.
 const EXTERNAL_ID_MAX: usize = 200;
+/// The length of an [`Event::place`].
+const PLACE_LENGTH: usize = 15;
 
 /// An id of the provider: letters, digits, `_` and `-`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +109,14 @@ pub struct Event {
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A subscription has this state now.
-    Subscription(Stage, State),
+    Subscription {
+        /// The part of its life.
+        stage: Stage,
+        /// The state.
+        state: State,
+        /// The state before, if the event says that.
+        before: Option<Box<State>>,
+    },
     /// A buyer has finished a checkout for a subscription.
     Checkout {
         /// The id of the checkout.
@@ -127,17 +141,17 @@ pub enum Stage {
 
 impl Event {
     /// The place of the state among all states of its subscription, as text that sorts: a final state is after all others,
-    /// then the time counts, then the stage. Events of the same second and stage have the order of their ids: that is
-    /// arbitrary, but the same whenever they arrive.
-    fn order(&self, stage: Stage, state: &State) -> String {
+    /// then the time counts, then the stage. Events of the same place are compared in `same_second`. With the id of the
+    /// event it is stored as `event_order`.
+    fn place(&self, stage: Stage, state: &State) -> String {
         let is_final = u8::from(state.is_final() || stage == Stage::Deleted);
-        format!("{is_final}{:013}{}{}", self.occurred_at.millis().max(0) / 1000, stage as u8, self.id)
+        format!("{is_final}{:013}{}", self.occurred_at.millis().max(0) / 1000, stage as u8)
     }
 
     /// The id of the object that it is about.
     fn subject(&self) -> &ExternalId {
         match &self.content {
-            Content::Subscription(_, state) => &state.id,
+            Content::Subscription { state, .. } => &state.id,
             Content::Checkout { id, .. } => id,
         }
     }
@@ -212,9 +226,11 @@ pub fn apply(
         Outcome::OtherAccount
     } else {
         match &event.content {
-            Content::Subscription(stage, state) => {
-                let order = event.order(*stage, state);
-                match subscriptions::advance(tx, &connection, state, &order, &new.subscription, actor)? {
+            Content::Subscription { stage, state, before } => {
+                let place = event.place(*stage, state);
+                let change =
+                    Change { id: event.id.clone(), before: before.as_deref().cloned(), after: state.clone() };
+                match subscriptions::advance(tx, &connection, change, &place, &new.subscription, actor)? {
                     None => Outcome::Outdated,
                     Some(Settled::Done) => Outcome::Applied,
                     Some(Settled::Waits(problem)) => Outcome::Waiting(problem),
@@ -232,7 +248,7 @@ pub fn apply(
 impl Event {
     fn external_customer(&self) -> &ExternalId {
         match &self.content {
-            Content::Subscription(_, state) => &state.customer,
+            Content::Subscription { state, .. } => &state.customer,
             Content::Checkout { external_customer, .. } => external_customer,
         }
     }

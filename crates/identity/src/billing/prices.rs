@@ -1,10 +1,11 @@
 //! Which plan a price of the provider stands for.
 
 use super::ExternalId;
-use super::connections::Connection;
-use super::subscriptions::Problem;
+use super::connections::{self, Connection};
+use super::subscriptions::{self, Dependent, Problem};
+use super::walks::{self, Applied, Kind, Slice};
 use crate::audit::{self, Actor};
-use crate::ids::{BillingConnectionId, PlanId};
+use crate::ids::{BillingConnectionId, PlanId, SubscriptionId};
 use crate::plans::{self, Plan};
 use crate::{Error, Result, Time};
 use store::{Row, Snapshot, Tx, Where, args, select, sql, statements, upsert};
@@ -47,31 +48,74 @@ fn read(row: &Row<'_>) -> std::result::Result<Price, store::Error> {
     Ok(Price { external: row.get(0)?, plan: row.get(1)?, created_by: row.get(2)?, created_at: row.get(3)? })
 }
 
-/// Lets a price stand for a plan. Setting the current plan again has no effect. Subscriptions that wait for it are applied by
-/// [`subscriptions::retry`](super::subscriptions::retry).
+/// What a price stands for now, and what that has led to.
+#[derive(Clone, Debug)]
+pub struct Mapped {
+    /// The price.
+    pub price: Price,
+    /// The subscriptions that the provider has sent before.
+    pub subscriptions: Applied,
+}
+
+/// Lets a price stand for a plan, also for the subscriptions that the provider has sent before. Setting the current plan again
+/// changes no mapping; the subscriptions are checked again.
 pub fn put(
     tx: &mut Tx<'_>,
     connection: &Connection,
     external: &ExternalId,
     plan: &str,
+    new: &SubscriptionId,
     actor: &Actor,
-) -> Result<Price> {
+) -> Result<Mapped> {
     let plan = plans::named(tx.snapshot(), &connection.organization, plan)?;
+    let concerned = lock(tx, connection, external)?;
     tx.lock(&plans::LOCK, (&plan.id).into())?;
-    match tx.one(&FIND, args![&connection.id, external], read)? {
-        Some(before) if before.plan == plan.slug => return Ok(before),
-        Some(_) => {}
-        None => require_room(tx, connection)?,
+    let before = tx.one(&FIND, args![&connection.id, external], read)?;
+    if before.is_none() {
+        require_room(tx, connection)?;
     }
-    tx.exec(&PUT, args![&connection.id, external, &plan.id, &actor.who, actor.now])?;
-    let details = format!("{external}: {}", plan.slug);
-    audit::note(tx, &connection.organization, actor, "billing.price_set", connection.id.as_str(), &details)?;
-    Ok(Price {
-        external: external.clone(),
-        plan: plan.slug,
-        created_by: Some(actor.who.clone()),
-        created_at: actor.now,
-    })
+    let price = match before {
+        Some(before) if before.plan == plan.slug => before,
+        _ => {
+            tx.exec(&PUT, args![&connection.id, external, &plan.id, &actor.who, actor.now])?;
+            let details = format!("{external}: {}", plan.slug);
+            let (organization, id) = (&connection.organization, connection.id.as_str());
+            audit::note(tx, organization, actor, "billing.price_set", id, &details)?;
+            Price {
+                external: external.clone(),
+                plan: plan.slug,
+                created_by: Some(actor.who.clone()),
+                created_at: actor.now,
+            }
+        }
+    };
+    let subscriptions = settle(tx, connection, external, concerned, new, actor)?;
+    Ok(Mapped { price, subscriptions })
+}
+
+/// Locks the connection and the first customers whose subscriptions have the price. Their locks come before that of a plan, as
+/// in an event.
+fn lock(tx: &mut Tx<'_>, connection: &Connection, external: &ExternalId) -> Result<Dependent> {
+    tx.lock(&connections::LOCK, (&connection.id).into())?;
+    subscriptions::with_price(tx, connection, external, "", walks::AT_ONCE_MAX)
+}
+
+/// Applies the first subscriptions with the price, and lets a walk apply all of them.
+fn settle(
+    tx: &mut Tx<'_>,
+    connection: &Connection,
+    external: &ExternalId,
+    concerned: Dependent,
+    new: &SubscriptionId,
+    actor: &Actor,
+) -> Result<Applied> {
+    let Slice { applied, waiting, last } = subscriptions::settle_some(tx, connection, concerned, new, actor)?;
+    walks::begin(tx, connection, (Kind::Price, external), None, actor.now + walks::BEGINS_AFTER)?;
+    let pending = match last {
+        Some(last) => walks::pending(tx.snapshot(), connection, &last)?,
+        None => 0,
+    };
+    Ok(Applied { applied, waiting, pending })
 }
 
 fn require_room(tx: &mut Tx<'_>, connection: &Connection) -> Result<()> {
@@ -83,13 +127,22 @@ fn require_room(tx: &mut Tx<'_>, connection: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Removes a price. Subscriptions that it has led to stay as they are.
-pub fn remove(tx: &mut Tx<'_>, connection: &Connection, external: &ExternalId, actor: &Actor) -> Result<()> {
+/// Removes a price. A subscription that has another price with a plan gets that one. The others stay as they are, and wait
+/// for a price.
+pub fn remove(
+    tx: &mut Tx<'_>,
+    connection: &Connection,
+    external: &ExternalId,
+    new: &SubscriptionId,
+    actor: &Actor,
+) -> Result<Applied> {
+    let concerned = lock(tx, connection, external)?;
     if tx.exec(&DELETE, args![&connection.id, external])? == 0 {
         return Err(Error::NotFound { what: "price" });
     }
     let (organization, id) = (&connection.organization, connection.id.as_str());
-    audit::note(tx, organization, actor, "billing.price_removed", id, external.as_str())
+    audit::note(tx, organization, actor, "billing.price_removed", id, external.as_str())?;
+    settle(tx, connection, external, concerned, new, actor)
 }
 
 /// A plan as a price names it.

@@ -1,8 +1,8 @@
 //! The provider's subscriptions: the newest state of each, and what follows from it for ours.
 //!
 //! A state that cannot be applied (no mapping, a conflict) waits in its row with the [`Problem`]. It is applied when the
-//! reason is gone: at once for a customer that becomes known and for a conflict that ends with another event, and by
-//! [`retry`] in all cases.
+//! reason is gone: at once for a price or a customer that is mapped anew and for a conflict that ends with another event, and
+//! by [`retry`] in all cases.
 //!
 //! | Stripe's status | ours |
 //! |---|---|
@@ -12,19 +12,27 @@
 //! | `canceled`, `incomplete_expired` | `canceled`, for good |
 
 use super::connections::{self, Connection};
-use super::{ExternalId, customers, prices};
+use super::same_second::{self, Change};
+use super::walks::{self, Kind, Slice};
+use super::{ExternalId, PLACE_LENGTH, customers, prices};
 use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, CustomerId, SubscriptionId};
 use crate::subscriptions::{self, Buyer, NewSubscription, Status, Subscription, SubscriptionPatch};
 use crate::{Error, Result, Time};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::time::Duration;
-use store::{Row, Snapshot, Tx, Where, args, insert_if_absent, select, sql, statements};
+use store::{Row, Snapshot, Tx, Where, args, insert, select, sql, statements};
 
 /// How long access lasts after the end of a period that is to be renewed. Stripe tries for three days to deliver the
 /// event of the renewal.
 pub const RENEWAL_TIME: Duration = Duration::from_secs(3 * 24 * 3600);
 /// The most waiting subscriptions of a customer that an event applies with its own.
 const OTHERS_MAX: i64 = 20;
+/// The most subscriptions of a connection that are read at a time, to find those with a price.
+const SCANNED_MAX: i64 = 1000;
+/// A state may create a subscription of ours, and let waiting ones create theirs.
+const IDS_OF_ONE: u32 = 1 + OTHERS_MAX as u32;
 /// The most subscriptions of a customer among which one is looked for.
 const OWN_MAX: i64 = 200;
 
@@ -37,6 +45,8 @@ pub struct State {
     pub customer: ExternalId,
     /// The prices of its items.
     pub prices: Vec<ExternalId>,
+    /// Whether it has items beside these, which the event does not show.
+    pub more_items: bool,
     /// The provider's status.
     pub status: String,
     /// When it ends or renews.
@@ -99,6 +109,8 @@ pub enum Problem {
     UnknownCustomer,
     /// No price stands for a plan.
     UnknownPrice,
+    /// No price stands for a plan, and the event did not show all of them.
+    MoreItems,
     /// The prices stand for several plans.
     SeveralPlans,
     /// The status is not one that is known.
@@ -110,9 +122,10 @@ pub enum Problem {
 }
 
 impl Problem {
-    const ALL: [(&'static str, Problem); 6] = [
+    const ALL: [(&'static str, Problem); 7] = [
         ("unknown_customer", Problem::UnknownCustomer),
         ("unknown_price", Problem::UnknownPrice),
+        ("more_items", Problem::MoreItems),
         ("several_plans", Problem::SeveralPlans),
         ("unknown_status", Problem::UnknownStatus),
         ("already_subscribed", Problem::AlreadySubscribed),
@@ -149,17 +162,22 @@ pub struct BillingSubscription {
 
 const COLUMNS: &str =
     "SELECT b.external_id, b.external_customer, b.prices, b.status, b.period_end, b.access_until, b.problem,
-            b.subscription_id, b.updated_at
+            b.subscription_id, b.updated_at, b.more_items
      FROM billing_subscriptions b";
 
 statements! {
-    static ADD = insert_if_absent("billing_subscriptions", &[
+    static ADD = insert("billing_subscriptions", &[&[
         "connection_id", "external_id", "event_order", "external_customer", "prices", "status", "period_end",
-        "access_until", "updated_at", "waits",
-    ]);
-    static ADVANCE = sql("UPDATE billing_subscriptions SET event_order = ?3, external_customer = ?4, prices = ?5,
-            status = ?6, period_end = ?7, access_until = ?8, updated_at = ?9
-     WHERE connection_id = ?1 AND external_id = ?2 AND event_order < ?3");
+        "access_until", "updated_at", "more_items", "same_second", "waits",
+    ]]);
+    static REPLACE = sql("UPDATE billing_subscriptions SET event_order = ?3, external_customer = ?4, prices = ?5,
+            status = ?6, period_end = ?7, access_until = ?8, updated_at = ?9, more_items = ?10, same_second = ?11
+     WHERE connection_id = ?1 AND external_id = ?2");
+    static COMPARED = sql("UPDATE billing_subscriptions SET same_second = ?3 WHERE connection_id = ?1 AND external_id = ?2");
+    static PLACE = sql("SELECT event_order, same_second FROM billing_subscriptions
+     WHERE connection_id = ?1 AND external_id = ?2");
+    static SCAN = sql("SELECT external_id, external_customer, prices, status FROM billing_subscriptions
+     WHERE connection_id = ?1 AND external_id > ?2 ORDER BY external_id LIMIT ?3");
     static GET = select(COLUMNS, "WHERE b.connection_id = ?1 AND b.external_id = ?2");
     static SETTLE = sql("UPDATE billing_subscriptions SET waits = ?3, problem = ?4, subscription_id = ?5, updated_at = ?6
      WHERE connection_id = ?1 AND external_id = ?2");
@@ -167,7 +185,7 @@ statements! {
         "JOIN billing_customers m ON m.connection_id = b.connection_id AND m.external_id = b.external_customer
      WHERE m.customer_id = ?2 AND b.connection_id = ?1 AND b.waits = 1 ORDER BY b.external_id LIMIT ?3");
     static OF_EXTERNAL = select(COLUMNS,
-        "WHERE b.connection_id = ?1 AND b.external_customer = ?2 ORDER BY b.external_id LIMIT ?3");
+        "WHERE b.connection_id = ?1 AND b.external_customer = ?2 AND b.external_id > ?3 ORDER BY b.external_id LIMIT ?4");
     static LINKED = sql("SELECT external_id FROM billing_subscriptions WHERE subscription_id = ?1 LIMIT 1");
     static IDS = sql("SELECT external_id FROM billing_subscriptions WHERE connection_id = ?1
      ORDER BY external_id LIMIT ?2");
@@ -182,6 +200,7 @@ fn read(row: &Row<'_>) -> std::result::Result<BillingSubscription, store::Error>
             id: row.get(0)?,
             customer: row.get(1)?,
             prices: prices.split_whitespace().map(str::parse).collect::<Result<_>>().map_err(broken)?,
+            more_items: row.get::<i64>(9)? != 0,
             status: row.get(3)?,
             period: Period { end: row.get(4)?, access_until: row.get(5)? },
         },
@@ -191,53 +210,87 @@ fn read(row: &Row<'_>) -> std::result::Result<BillingSubscription, store::Error>
     })
 }
 
-/// Stores a state if it is the newest, and applies it. Returns `None` if a newer one is stored. The caller holds the lock
-/// of the customer.
+/// Stores a state and applies it, if it is the newest. Returns `None` if a newer one is stored. The caller holds the lock of
+/// the customer, so that events about one subscription take turns.
 pub(super) fn advance(
     tx: &mut Tx<'_>,
     connection: &Connection,
-    state: &State,
-    order: &str,
+    change: Change,
+    place: &str,
     new: &SubscriptionId,
     actor: &Actor,
 ) -> Result<Option<Settled>> {
-    let prices: Vec<&str> = state.prices.iter().map(ExternalId::as_str).collect();
-    let (id, prices, Period { end, access_until }) = (&connection.id, prices.join(" "), state.period);
+    let (id, external) = (&connection.id, change.after.id.clone());
+    let read_place = |row: &Row<'_>| Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?));
+    let stored = tx.one(&PLACE, args![id, &external], read_place)?;
+    let mut changes = Vec::new();
+    if let Some((order, same_second)) = &stored {
+        match order.get(..PLACE_LENGTH).map(|stored| place.cmp(stored)) {
+            Some(Ordering::Greater) | None => {}
+            Some(Ordering::Less) => return Ok(None),
+            Some(Ordering::Equal) => {
+                let current = order[PLACE_LENGTH..].parse()?;
+                let after = get(tx.snapshot(), connection, &external)?.state;
+                let current = Change { id: current, before: None, after };
+                changes = same_second::read(same_second.as_deref(), current);
+                if changes.iter().any(|known| known.id == change.id) {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+    changes.push(change);
+    let Some(newest) = same_second::newest(&changes) else { return Ok(None) };
+    let same_second = same_second::write(&changes);
+    let order = [place, newest.id.as_str()].concat();
+    if stored.as_ref().is_some_and(|(stored, _)| *stored == order) {
+        tx.exec(&COMPARED, args![id, &external, same_second.as_deref()])?;
+        return Ok(None);
+    }
+    let State { customer, prices, more_items, status, period, .. } = &newest.after;
+    let (prices, more_items) = (joined(prices), i64::from(*more_items));
+    let Period { end, access_until } = *period;
+    let (order, prices, same_second) = (order.as_str(), prices.as_str(), same_second.as_deref());
+    let statement = if stored.is_some() { &REPLACE } else { &ADD };
     let row = args![
         id,
-        &state.id,
+        &external,
         order,
-        &state.customer,
-        &prices,
-        &state.status,
+        customer,
+        prices,
+        status,
         end,
         access_until,
         actor.now,
+        more_items,
+        same_second,
         0_i64
     ];
-    if tx.exec(&ADD, row)? == 0 {
-        let row = args![
-            id,
-            &state.id,
-            order,
-            &state.customer,
-            &prices,
-            &state.status,
-            end,
-            access_until,
-            actor.now
-        ];
-        if tx.exec(&ADVANCE, row)? == 0 {
-            return Ok(None);
-        }
-    }
-    let stored = get(tx.snapshot(), connection, &state.id)?;
+    let count = if stored.is_some() { row.len() - 1 } else { row.len() };
+    tx.exec(statement, &row[..count])?;
+    let stored = get(tx.snapshot(), connection, &external)?;
     let settled = settle(tx, connection, &stored, new, actor)?;
-    // What ended may have been in the way of another one.
-    if let Some(customer) = customers::find(tx.snapshot(), connection, &state.customer)? {
-        settle_waiting(tx, connection, &customer, &new.plus(1), actor)?;
-    }
+    make_way(tx, connection, &stored.state, new, actor)?;
     Ok(Some(settled))
+}
+
+fn joined(prices: &[ExternalId]) -> String {
+    let prices: Vec<&str> = prices.iter().map(ExternalId::as_str).collect();
+    prices.join(" ")
+}
+
+/// What was changed may have been in the way of another subscription of the customer.
+fn make_way(
+    tx: &mut Tx<'_>,
+    connection: &Connection,
+    state: &State,
+    new: &SubscriptionId,
+    actor: &Actor,
+) -> Result<()> {
+    match customers::find(tx.snapshot(), connection, &state.customer)? {
+        Some(customer) => settle_waiting(tx, connection, &customer, &new.plus(1), actor),
+        None => Ok(()),
+    }
 }
 
 fn get(
@@ -249,7 +302,8 @@ fn get(
     found.ok_or(Error::NotFound { what: "billing subscription" })
 }
 
-/// Applies the states of a customer of the provider, when it has become known or stands for another customer.
+/// Applies the states of a customer of the provider, when it has become known or stands for another customer. The first of
+/// them now; a walk applies the others.
 pub fn settle_external(
     tx: &mut Tx<'_>,
     connection: &Connection,
@@ -257,8 +311,100 @@ pub fn settle_external(
     new: &SubscriptionId,
     actor: &Actor,
 ) -> Result<()> {
-    let own = tx.all(&OF_EXTERNAL, args![&connection.id, external, OTHERS_MAX], read)?;
-    settle_all(tx, connection, &own, new, actor)
+    let slice = settle_of_external(tx, connection, external, "", OTHERS_MAX, new, actor)?;
+    match &slice.last {
+        Some(last) => walks::begin(tx, connection, (Kind::Customer, external), Some(last), actor.now),
+        None => Ok(()),
+    }
+}
+
+/// Applies up to `most` states of a customer of the provider after the id `after`.
+pub(super) fn settle_of_external(
+    tx: &mut Tx<'_>,
+    connection: &Connection,
+    external: &ExternalId,
+    after: &str,
+    most: i64,
+    new: &SubscriptionId,
+    actor: &Actor,
+) -> Result<Slice> {
+    customers::lock_known(tx, connection, external)?;
+    let own = tx.all(&OF_EXTERNAL, args![&connection.id, external, after, most], read)?;
+    let last = own.last().map(|stored| stored.state.id.clone()).filter(|_| own.len() as i64 >= most);
+    let mut slice = Slice { applied: 0, waiting: 0, last };
+    for (stored, number) in own.iter().zip(0..) {
+        match settle(tx, connection, stored, &new.plus(number), actor)? {
+            Settled::Done => slice.applied += 1,
+            Settled::Waits(_) => slice.waiting += 1,
+        }
+    }
+    Ok(slice)
+}
+
+/// Subscriptions whose plan depends on a price, with their customers locked.
+pub(super) struct Dependent {
+    found: Vec<ExternalId>,
+    last: Option<ExternalId>,
+}
+
+/// Finds up to `most` subscriptions with this price after the id `after`, and locks their customers. The caller holds the lock
+/// of the connection. Those that are not live do not depend on prices.
+pub(super) fn with_price(
+    tx: &mut Tx<'_>,
+    connection: &Connection,
+    price: &ExternalId,
+    after: &str,
+    most: i64,
+) -> Result<Dependent> {
+    type Seen = (ExternalId, ExternalId, String, String);
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let seen: Vec<Seen> = tx.all(&SCAN, args![&connection.id, after, SCANNED_MAX], read)?;
+    let (mut found, mut buyers, mut checked) = (Vec::new(), BTreeSet::new(), 0);
+    for (id, customer, prices, status) in &seen {
+        if found.len() as i64 >= most {
+            break;
+        }
+        checked += 1;
+        let is_live = matches!(target(status), Some(Target::Live(_)));
+        if is_live && prices.split_whitespace().any(|own| own == price.as_str()) {
+            found.push(id.clone());
+            buyers.insert(customer.clone());
+        }
+    }
+    let is_end = checked == seen.len() && (seen.len() as i64) < SCANNED_MAX;
+    let last = seen[..checked].last().filter(|_| !is_end).map(|(id, ..)| id.clone());
+    // In one order, whoever locks several.
+    let mut customers = BTreeSet::new();
+    for buyer in &buyers {
+        customers.extend(customers::find(tx.snapshot(), connection, buyer)?);
+    }
+    for customer in &customers {
+        customers::lock_one(tx, customer)?;
+    }
+    Ok(Dependent { found, last })
+}
+
+/// Applies the states of these subscriptions, as they are under the locks.
+pub(super) fn settle_some(
+    tx: &mut Tx<'_>,
+    connection: &Connection,
+    some: Dependent,
+    new: &SubscriptionId,
+    actor: &Actor,
+) -> Result<Slice> {
+    let mut slice = Slice { applied: 0, waiting: 0, last: some.last };
+    for (id, number) in some.found.iter().zip(0..) {
+        let stored = get(tx.snapshot(), connection, id)?;
+        let new = new.plus(number * IDS_OF_ONE);
+        match settle(tx, connection, &stored, &new, actor)? {
+            Settled::Done => {
+                slice.applied += 1;
+                make_way(tx, connection, &stored.state, &new, actor)?;
+            }
+            Settled::Waits(_) => slice.waiting += 1,
+        }
+    }
+    Ok(slice)
 }
 
 /// Applies the waiting states of a customer.
@@ -307,13 +453,15 @@ pub fn retry(
     new: &SubscriptionId,
     actor: &Actor,
 ) -> Result<Retried> {
+    tx.lock(&connections::LOCK, (&connection.id).into())?;
     let waiting = list(tx.snapshot(), connection, true, cursor, most)?;
     let last = waiting.last().map(|stored| stored.state.id.clone());
     let mut retried = Retried { applied: 0, waiting: 0, next: last.filter(|_| waiting.len() as i64 == most) };
-    tx.lock(&connections::LOCK, (&connection.id).into())?;
     for (stored, number) in waiting.iter().zip(0..) {
         customers::lock_known(tx, connection, &stored.state.customer)?;
-        match settle(tx, connection, stored, &new.plus(number), actor)? {
+        // An event may have come before the lock.
+        let stored = get(tx.snapshot(), connection, &stored.state.id)?;
+        match settle(tx, connection, &stored, &new.plus(number), actor)? {
             Settled::Done => retried.applied += 1,
             Settled::Waits(_) => retried.waiting += 1,
         }
@@ -353,6 +501,9 @@ fn settle(
         }
     };
     let problem = if let Settled::Waits(problem) = settled { Some(problem.as_str()) } else { None };
+    if (problem, &subscription) == (stored.problem.as_deref(), &stored.subscription) {
+        return Ok(settled);
+    }
     let (id, waits) = (&connection.id, i64::from(problem.is_some()));
     tx.exec(&SETTLE, args![id, &stored.state.id, waits, problem, subscription.as_ref(), actor.now])?;
     Ok(settled)
@@ -389,6 +540,7 @@ fn go_live(
     };
     let plan = match prices::plan_of(tx.snapshot(), connection, &state.prices)? {
         Ok(plan) => plan,
+        Err(Problem::UnknownPrice) if state.more_items => return Ok(Err(Problem::MoreItems)),
         Err(problem) => return Ok(Err(problem)),
     };
     let (own, of_another) = match linked {

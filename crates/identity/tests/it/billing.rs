@@ -5,7 +5,7 @@ use identity::Time;
 use identity::billing::connections::{self, Connection, NewConnection};
 use identity::billing::customers::{self, Existing};
 use identity::billing::subscriptions::{self as billed, Period, State};
-use identity::billing::{self, Content, Event, ExternalId, NewIds, Stage, prices};
+use identity::billing::{self, Content, Event, ExternalId, NewIds, Stage, prices, walks};
 use identity::ids::{BillingConnectionId, BillingEventId, SubscriptionId};
 use identity::organizations::Organization;
 use identity::subscriptions::{self, Filter};
@@ -47,12 +47,12 @@ impl Fixture {
             sealed_secret: None,
             created_by: owner.id,
         };
-        let of = acme.clone();
+        let (of, first) = (acme.clone(), SubscriptionId::new(START, test.random()));
         let made = test.write(move |tx, actor| {
             let connection = connections::create(tx, &of, &new, actor)?;
             for letter in ["a", "b", "c"] {
                 let price = external(&format!("price_{letter}"));
-                prices::put(tx, &connection, &price, &format!("plan-{letter}"), actor)?;
+                prices::put(tx, &connection, &price, &format!("plan-{letter}"), &first, actor)?;
             }
             Ok(connection)
         });
@@ -162,16 +162,18 @@ fn events(
             occurred_at: START + Duration::from_secs(step.second),
             livemode: true,
             account: None,
-            content: Content::Subscription(
+            content: Content::Subscription {
                 stage,
-                State {
+                before: None,
+                state: State {
                     id: external(&format!("sub_{prefix}_{life}")),
                     customer: customer.clone(),
                     prices: vec![external(step.price)],
+                    more_items: false,
                     status: step.status.to_owned(),
                     period: Period::new(Some(end), None),
                 },
-            ),
+            },
         }
     };
     order.iter().map(one).collect()
@@ -225,16 +227,18 @@ async fn of_events_of_one_second_the_later_stage_counts() {
         occurred_at: START,
         livemode: true,
         account: None,
-        content: Content::Subscription(
+        content: Content::Subscription {
             stage,
-            State {
+            before: None,
+            state: State {
                 id: external("sub_1"),
                 customer: customer.clone(),
                 prices: vec![external("price_a")],
+                more_items: false,
                 status: status.to_owned(),
                 period: Period::new(None, None),
             },
-        ),
+        },
     };
     // The ids would sort the other way round.
     fixture.apply(event("evt_1", Stage::Changed, "active")).await;
@@ -244,6 +248,45 @@ async fn of_events_of_one_second_the_later_stage_counts() {
     fixture.apply(event("evt_0", Stage::Deleted, "canceled")).await;
     fixture.apply(event("evt_9", Stage::Changed, "active")).await;
     assert_eq!(fixture.state(&user, &customer).await.0, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_price_that_is_mapped_anew_while_a_subscription_arrives_gives_the_new_plan() {
+    let fixture = Arc::new(Fixture::begin().await);
+    let mut users = Vec::new();
+    for number in 0..30 {
+        let (user, customer) = fixture.customer(number).await;
+        let mut event = begins(number, &customer);
+        let price = external(&format!("price_{number:02}"));
+        if let Content::Subscription { state, .. } = &mut event.content {
+            state.prices = vec![price.clone()];
+        }
+        let put = async |plan: &'static str| {
+            let (connection, price) = (fixture.connection.clone(), price.clone());
+            let new = SubscriptionId::new(START, fixture.test.random());
+            let put = fixture
+                .test
+                .write(move |tx, actor| prices::put(tx, &connection, &price, plan, &new, actor).map(drop));
+            put.await.expect("is set");
+        };
+        if number % 2 == 0 {
+            put("plan-b").await;
+        }
+        tokio::join!(put("plan-a"), fixture.apply(event));
+        users.push((user, customer));
+    }
+    let due = START + walks::BEGINS_AFTER;
+    while let Some(walk) = fixture.test.read(move |snapshot| walks::due(snapshot, due)).await.expect("reads")
+    {
+        let new = SubscriptionId::new(START, fixture.test.random());
+        let step = fixture.test.write(move |tx, actor| walks::step(tx, &walk, 40, &new, actor));
+        step.await.expect("a step");
+    }
+    for (user, customer) in users {
+        let (live, stored) = fixture.state(&user, &customer).await;
+        let plans: Vec<&str> = live.iter().map(|(plan, ..)| plan.as_str()).collect();
+        assert_eq!(plans, ["plan-a"], "{stored:?}");
+    }
 }
 
 const ROUNDS: u32 = 100;
@@ -307,18 +350,21 @@ async fn a_connection_with_all_its_prices_still_changes_the_plan_of_one() {
     }
     let fixture = Fixture::begin().await;
     let put = async |price: String, plan: &'static str| {
-        let connection = fixture.connection.clone();
-        fixture
-            .test
-            .write(move |tx, actor| prices::put(tx, &connection, &external(&price), plan, actor))
-            .await
+        let (connection, new) =
+            (fixture.connection.clone(), SubscriptionId::new(START, fixture.test.random()));
+        let put = fixture.test.write(move |tx, actor| {
+            Ok(prices::put(tx, &connection, &external(&price), plan, &new, actor)?.price)
+        });
+        put.await
     };
     // Three are there. A command has little time, so each makes a part of the others.
     for part in (3..1000).collect::<Vec<_>>().chunks(50) {
         let (connection, part) = (fixture.connection.clone(), part.to_vec());
+        let new = SubscriptionId::new(START, fixture.test.random());
         let fill = fixture.test.write(move |tx, actor| {
             part.iter().try_for_each(|number| {
-                prices::put(tx, &connection, &external(&format!("price_{number}")), "plan-a", actor).map(drop)
+                let price = external(&format!("price_{number}"));
+                prices::put(tx, &connection, &price, "plan-a", &new, actor).map(drop)
             })
         });
         fill.await.expect("room for a thousand");

@@ -12,8 +12,9 @@ use crate::clock::Clock;
 use crate::limits::failed_sign_ins::FailedSignIns;
 use crate::operation::metrics::Housekeeping;
 use identity::audit::Actor;
-use identity::billing::{connections, events};
+use identity::billing::{connections, events, walks};
 use identity::cleanup;
+use identity::ids::SubscriptionId;
 use identity::keys::Algorithm;
 use identity::organization_deletions;
 use identity::scan::Page;
@@ -166,6 +167,7 @@ impl Janitor {
         steps.note(self.walk(&self.grants, "grants.delete", grants::ended, delete).await);
         let walk = self.walk(&self.sessions, "sessions.delete", sessions::ended, cleanup::delete_sessions);
         steps.note(walk.await);
+        steps.note(self.walk_billing(now).await);
         steps.note(self.erase_connections().await);
         steps.note(self.erasure.run(now).await);
         steps.note(self.erase_organizations(now).await);
@@ -184,6 +186,25 @@ impl Janitor {
             pause().await;
         }
         Ok(())
+    }
+
+    /// Applies the prices and customers of payment providers that were mapped anew. A turn runs a bounded number of commands.
+    async fn walk_billing(&self, now: Time) -> identity::Result<()> {
+        let mut steps = Steps::default();
+        for _ in 0..PAGES {
+            let due = self.store.read(move |snapshot| walks::due(snapshot, now)).await?;
+            let Some(walk) = due else { break };
+            let new = SubscriptionId::new(now, &*self.random);
+            let (of, actor) = (walk.clone(), Actor::system(now, &*self.random));
+            let step = move |tx: &mut Tx<'_>, most| walks::step(tx, &of, most, &new, &actor.clone());
+            if let Err(error) = self.slices.write("billing.walk", OBJECTS, step).await {
+                steps.note(Err(error));
+                let rest = move |tx: &mut Tx<'_>| walks::postpone(tx, &walk, now);
+                self.store.write("billing.walk_rests", rest).await?;
+            }
+            pause().await;
+        }
+        steps.0.map_or(Ok(()), Err)
     }
 
     /// Deletes the rows of billing connections that were deleted. A turn runs a bounded number of commands.

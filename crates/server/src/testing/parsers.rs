@@ -90,7 +90,7 @@ pub fn billing_event(body: &[u8]) -> Option<Vec<String>> {
     let mut ids = vec![event.id.to_string()];
     ids.extend(event.account.iter().map(ToString::to_string));
     match event.content {
-        Content::Subscription(_, state) => {
+        Content::Subscription { state, .. } => {
             ids.extend([state.id.to_string(), state.customer.to_string()]);
             ids.extend(state.prices.iter().map(ToString::to_string));
         }

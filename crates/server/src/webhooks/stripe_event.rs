@@ -1,7 +1,8 @@
 //! Stripe's events, as far as they are understood: those of subscriptions and of finished checkouts. Fields that are not
 //! named here are not read, metadata above all.
 //!
-//! Both forms of the API are read: until 2025-03 a subscription has `current_period_end`, since then its items have.
+//! All forms of the API are read. Until 2025-03 a subscription has `current_period_end`, since then its items have. Items had a
+//! `plan` before they had a `price`; the id is the same. Before that the subscription itself had the `plan`.
 
 use identity::Time;
 use identity::billing::subscriptions::{Period, State};
@@ -9,6 +10,7 @@ use identity::billing::{Content, Event, ExternalId, Stage};
 use identity::ids::CustomerId;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 
 /// Prices of one subscription; Stripe has a limit of 20 items.
 const PRICES_MAX: usize = 50;
@@ -30,6 +32,9 @@ struct Envelope<'b> {
 struct Data<'b> {
     #[serde(borrow)]
     object: &'b RawValue,
+    /// What the changed fields of the object were before.
+    #[serde(borrow, default)]
+    previous_attributes: Option<&'b RawValue>,
 }
 
 /// The kind, before the rest is read: what is not understood may have any form.
@@ -46,7 +51,8 @@ struct Subscription {
     #[serde(deserialize_with = "external_id")]
     customer: ExternalId,
     status: String,
-    items: Items,
+    items: Option<Items>,
+    plan: Option<Price>,
     current_period_end: Option<Seconds>,
     #[serde(default)]
     cancel_at_period_end: bool,
@@ -56,18 +62,25 @@ struct Subscription {
 #[derive(Deserialize)]
 struct Items {
     data: Vec<Item>,
+    /// An event shows the first items only.
+    #[serde(default)]
+    has_more: bool,
 }
 
 #[derive(Deserialize)]
 struct Item {
-    price: Price,
+    price: Option<Price>,
+    plan: Option<Price>,
     current_period_end: Option<Seconds>,
 }
 
-#[derive(Deserialize)]
-struct Price {
-    #[serde(deserialize_with = "external_id")]
-    id: ExternalId,
+/// A price, or its id.
+struct Price(ExternalId);
+
+impl<'de> Deserialize<'de> for Price {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Price, D::Error> {
+        external_id(deserializer).map(Price)
+    }
 }
 
 #[derive(Deserialize)]
@@ -147,7 +160,12 @@ pub(crate) fn parse(
     let event = |kind, content| Event { id, kind, occurred_at: created.time(), livemode, account, content };
     if let Some((kind, stage)) = stage {
         let subscription: Subscription = serde_json::from_str(data.object.get())?;
-        return Ok(Some(event(kind, Content::Subscription(stage, subscription.state(stage)))));
+        let state = subscription.state(stage)?;
+        let before = data.previous_attributes.and_then(|previous| before(data.object, previous, stage));
+        // Ids never change.
+        let before = before.filter(|before| (&before.id, &before.customer) == (&state.id, &state.customer));
+        let before = before.map(Box::new);
+        return Ok(Some(event(kind, Content::Subscription { stage, state, before })));
     }
     let session: Checkout = serde_json::from_str(data.object.get())?;
     // Payments without a subscription may have no customer.
@@ -159,22 +177,45 @@ pub(crate) fn parse(
     Ok(Some(event(kind, Content::Checkout { id: session.id, external_customer, customer })))
 }
 
+/// The state before an event, if it can be told.
+fn before(object: &RawValue, previous: &RawValue, stage: Stage) -> Option<State> {
+    let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(object.get()).ok()?;
+    let changed: BTreeMap<String, &RawValue> = serde_json::from_str(previous.get()).ok()?;
+    fields.extend(changed);
+    let text = serde_json::to_string(&fields).ok()?;
+    serde_json::from_str::<Subscription>(&text).ok()?.state(stage).ok()
+}
+
 impl Subscription {
-    fn state(self, stage: Stage) -> State {
-        let of_items = self.items.data.iter().filter_map(|item| item.current_period_end);
+    fn state(self, stage: Stage) -> Result<State, serde_json::Error> {
+        let (items, has_more) = match self.items {
+            Some(items) => (items.data, items.has_more),
+            None if self.plan.is_some() => (Vec::new(), false),
+            None => return Err(serde::de::Error::custom("a subscription without items and without a plan")),
+        };
+        let of_items = items.iter().filter_map(|item| item.current_period_end);
         let end = self.current_period_end.or_else(|| of_items.max_by_key(|end| end.0)).map(Seconds::time);
         let ends_at = self.cancel_at.map(Seconds::time).or(end.filter(|_| self.cancel_at_period_end));
         let status: String = match stage {
             Stage::Deleted => "canceled".to_owned(),
             Stage::Created | Stage::Changed => self.status.chars().take(STATUS_LENGTH_MAX).collect(),
         };
-        State {
-            id: self.id,
-            customer: self.customer,
-            prices: self.items.data.into_iter().take(PRICES_MAX).map(|item| item.price.id).collect(),
-            status,
-            period: Period::new(end, ends_at),
+        let mut prices: Vec<ExternalId> = Vec::new();
+        let mut more_items = has_more;
+        let of_items = items.into_iter().filter_map(|item| item.price.or(item.plan));
+        // Where items are shown, the plan of the subscription is that of one of them.
+        for Price(price) in of_items.chain(self.plan) {
+            if prices.contains(&price) {
+                continue;
+            }
+            if prices.len() == PRICES_MAX {
+                more_items = true;
+                break;
+            }
+            prices.push(price);
         }
+        let period = Period::new(end, ends_at);
+        Ok(State { id: self.id, customer: self.customer, prices, more_items, status, period })
     }
 }
 
@@ -192,7 +233,7 @@ mod tests {
     fn state(object: Value) -> State {
         let body = event("customer.subscription.updated", object);
         match parse(&body, |_| None).expect("an event").expect("is understood").content {
-            Content::Subscription(_, state) => state,
+            Content::Subscription { state, .. } => state,
             content => panic!("{content:?}"),
         }
     }
@@ -233,6 +274,7 @@ mod tests {
             ("customer", json!("cus_1\u{0}")),
             ("status", json!(7)),
             ("items", json!({})),
+            ("items", json!(null)),
             ("current_period_end", json!(-1)),
             ("current_period_end", json!(i64::MAX)),
         ] {

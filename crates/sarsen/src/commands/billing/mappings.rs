@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 #[derive(clap::Subcommand)]
 pub(super) enum PriceVerb {
-    /// Let a price stand for a plan
+    /// Let a price stand for a plan, also for the subscriptions that have it already
     Set {
         /// The provider's id, like price_1Nx…
         price: String,
@@ -18,7 +18,7 @@ pub(super) enum PriceVerb {
     },
     /// List the prices
     List,
-    /// Remove a price; subscriptions stay as they are
+    /// Remove a price; subscriptions stay as they are, unless another of their prices has a plan
     Remove {
         /// The provider's id
         price: String,
@@ -76,6 +76,25 @@ impl Record for Price {
 }
 
 #[derive(Deserialize)]
+struct PriceSet {
+    #[serde(flatten)]
+    price: Price,
+    applied: u64,
+    waiting: u64,
+    pending: u64,
+}
+
+impl Record for PriceSet {
+    fn fields(&self) -> Vec<Field> {
+        let mut fields = self.price.fields();
+        fields.push(column("applied", &self.applied.to_string()));
+        fields.push(column("waiting", &self.waiting.to_string()));
+        fields.push(column("pending", &self.pending.to_string()));
+        fields
+    }
+}
+
+#[derive(Deserialize)]
 struct Customer {
     billing_customer: String,
     customer: String,
@@ -112,10 +131,8 @@ pub(super) fn price(api: &mut Api, verb: &PriceVerb, path: impl Fn(&[&str]) -> S
     match verb {
         PriceVerb::Set { price, plan } => {
             let fields = Fields::new().with("plan", Some(plan.clone()));
-            let set = api.put::<Price>(&path(&["prices", price]), fields)?;
-            api.show(&set)?;
-            api.confirm("Run sarsen billing retry to apply what waits for this price.");
-            Ok(())
+            let set = api.put::<PriceSet>(&path(&["prices", price]), fields)?;
+            api.show(&set)
         }
         PriceVerb::List => {
             let found = api.list::<Price>(&path(&["prices"]), &[])?;

@@ -7,9 +7,10 @@ use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Json, List, Page, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
-use identity::billing::prices::{self, Price};
+use identity::billing::prices::{self, Mapped, Price};
+use identity::billing::walks::Applied;
 use identity::billing::{ExternalId, connections};
-use identity::ids::BillingConnectionId;
+use identity::ids::{BillingConnectionId, SubscriptionId};
 use identity::names;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -24,6 +25,20 @@ pub(crate) struct PriceBody {
     created_by: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
+}
+
+/// A price that was set, and what that has led to for the subscriptions that the provider has sent before.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingPriceSet)]
+pub(crate) struct SetBody {
+    #[serde(flatten)]
+    price: PriceBody,
+    /// Subscriptions of the provider that were applied.
+    applied: u64,
+    /// Subscriptions that wait for something else.
+    waiting: u64,
+    /// Subscriptions that are still to be checked, up to 10,000; the server does that within minutes.
+    pending: u64,
 }
 
 fn show(price: Price) -> PriceBody {
@@ -68,23 +83,26 @@ pub(crate) async fn put(
     admin: Admin,
     Path((_, connection, price)): Path<(String, String, String)>,
     Body(body): Body<PutBody>,
-) -> Result<Json<PriceBody>> {
+) -> Result<Json<SetBody>> {
+    let new = SubscriptionId::new(admin.now(), admin.random());
     let (connection, price) = (BillingConnectionId::parse(&connection)?, ExternalId::parse("price", &price)?);
     let put = admin.write("billing_price.put", move |tx, by| {
         let connection = connections::get(tx.snapshot(), &by.organization.id, &connection)?;
-        prices::put(tx, &connection, &price, &body.plan, by.actor)
+        prices::put(tx, &connection, &price, &body.plan, &new, by.actor)
     });
-    Ok(Json(show(put.await?)))
+    let Mapped { price, subscriptions: Applied { applied, waiting, pending } } = put.await?;
+    Ok(Json(SetBody { price: show(price), applied, waiting, pending }))
 }
 
 pub(crate) async fn delete(
     admin: Admin,
     Path((_, connection, price)): Path<(String, String, String)>,
 ) -> Result<StatusCode> {
+    let new = SubscriptionId::new(admin.now(), admin.random());
     let (connection, price) = (BillingConnectionId::parse(&connection)?, ExternalId::parse("price", &price)?);
     let removed = admin.write("billing_price.remove", move |tx, by| {
         let connection = connections::get(tx.snapshot(), &by.organization.id, &connection)?;
-        prices::remove(tx, &connection, &price, by.actor)
+        prices::remove(tx, &connection, &price, &new, by.actor)
     });
     removed.await?;
     Ok(StatusCode::NO_CONTENT)

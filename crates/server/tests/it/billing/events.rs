@@ -79,6 +79,44 @@ async fn an_event_changes_the_plan_once_and_the_product_shows_it_on_the_next_loa
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_changes_in_one_second_the_last_counts_whatever_its_id_is() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let stripe = Stripe::connect(&owner).await;
+    stripe.set_customer(&owner, "cus_ada", "grace@acme.test").await;
+    let (now, end) = (stripe.now(), stripe.now() + 30 * DAY);
+    // Trialing, active, another price, unpaid: the ids say another order.
+    let changes = [
+        ("evt_9", json!({ "status": "trialing" }), "price_starter", "active"),
+        (
+            "evt_5",
+            json!({ "items": { "data": [{ "id": "si_1", "price": { "id": "price_starter" }, "current_period_end": end }] } }),
+            "price_pro",
+            "active",
+        ),
+        ("evt_1", json!({ "status": "active" }), "price_pro", "past_due"),
+    ];
+    for (number, order) in
+        [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]].into_iter().enumerate()
+    {
+        let subject = format!("sub_{number}");
+        for at in order {
+            let (id, previous, price, status) = &changes[at];
+            let object = subscription(&subject, price, status, end);
+            let id = format!("{id}_{number}");
+            let mut event = event(&id, "customer.subscription.updated", now, object);
+            event["data"]["previous_attributes"] = previous.clone();
+            assert!(["applied", "outdated"].contains(&stripe.send(&event).await.as_str()));
+        }
+        assert_eq!(live(&owner, "grace@acme.test").await, one("pro", "past_due"), "{order:?}");
+        let ended = subscription(&subject, "price_pro", "canceled", end);
+        let ended = event(&format!("evt_end{number}"), "customer.subscription.deleted", now, ended);
+        assert_eq!(stripe.send(&ended).await, "applied");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_twenty_times_at_once_is_applied_once() {
     let server = TestServer::start().await;
     let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;

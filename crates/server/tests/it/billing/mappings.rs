@@ -34,9 +34,7 @@ async fn what_is_unknown_waits_and_is_applied_when_it_is_known() {
     stripe.set_customer(&owner, "cus_ada", "grace@acme.test").await;
     assert_eq!(waiting(&owner, &stripe).await, [waits("sub_1", "unknown_price")]);
     assert_eq!(live(&owner, "grace@acme.test").await, []);
-    owner.change("PUT", &stripe.path("prices/price_new"), json!({ "plan": "pro" })).await;
-    let retried = owner.change("POST", &stripe.path("retry"), Value::Null).await.json();
-    assert_eq!(retried, json!({ "applied": 1, "waiting": 0, "next": null }));
+    assert_eq!(set_price(&owner, &stripe, "price_new", "pro").await, (1, 0, 0));
     assert_eq!(live(&owner, "grace@acme.test").await, one("pro", "active"));
     assert_eq!(waiting(&owner, &stripe).await, []);
     let again = owner.change("POST", &stripe.path("retry"), Value::Null).await.json();
@@ -56,6 +54,142 @@ async fn what_is_unknown_waits_and_is_applied_when_it_is_known() {
     }
     // What was paid before stays until an administrator decides.
     assert_eq!(live(&owner, "grace@acme.test").await, one("pro", "active"));
+    server.stop().await;
+}
+
+/// Sets a price; how many subscriptions were applied, wait, and are still to be checked.
+async fn set_price(admin: &Admin<'_>, stripe: &Stripe<'_>, price: &str, plan: &str) -> (i64, i64, i64) {
+    let path = stripe.path(&format!("prices/{price}"));
+    let set = admin.change("PUT", &path, json!({ "plan": plan })).await.json();
+    assert_eq!((text(&set, "price"), text(&set, "plan")), (price, plan));
+    let count = |name: &str| set[name].as_i64().expect("a number");
+    (count("applied"), count("waiting"), count("pending"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_price_that_is_mapped_anew_changes_the_plans_of_its_subscriptions_at_once() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let stripe = Stripe::connect(&owner).await;
+    stripe.set_customer(&owner, "cus_ada", "grace@acme.test").await;
+    let (now, end) = (stripe.now(), stripe.now() + 3600);
+    assert_eq!(set_price(&owner, &stripe, "price_x", "starter").await, (0, 0, 0));
+    let mut object = subscription("sub_1", "price_x", "active", end);
+    object["items"]["data"] =
+        ["price_x", "price_y"].iter().map(|price| json!({ "price": { "id": price } })).collect();
+    let created = event("evt_1", "customer.subscription.created", now, object);
+    assert_eq!(stripe.send(&created).await, "applied");
+    // Others that have the price: one has ended, the customer of the other one is not known.
+    let ended = subscription("sub_2", "price_x", "canceled", end);
+    stripe.send(&event("evt_2", "customer.subscription.deleted", now, ended)).await;
+    let mut unknown = subscription("sub_3", "price_x", "active", end);
+    unknown["customer"] = json!("cus_unknown");
+    stripe.send(&event("evt_3", "customer.subscription.created", now, unknown)).await;
+    assert_eq!(live(&owner, "grace@acme.test").await, one("starter", "active"));
+
+    // It was a mistake.
+    assert_eq!(set_price(&owner, &stripe, "price_x", "pro").await, (1, 1, 0));
+    assert_eq!(live(&owner, "grace@acme.test").await, one("pro", "active"));
+    // Again: nothing changes, and nothing is written down.
+    let changes = noted(&owner, "subscription.changed").await;
+    assert_eq!(set_price(&owner, &stripe, "price_x", "pro").await, (1, 1, 0));
+    assert_eq!(noted(&owner, "subscription.changed").await, changes);
+    // A second plan waits for a decision, and the removal of one of the prices is one.
+    assert_eq!(set_price(&owner, &stripe, "price_y", "starter").await, (0, 1, 0));
+    assert_eq!(live(&owner, "grace@acme.test").await, one("pro", "active"));
+    let waits_for_plan = [waits("sub_1", "several_plans"), waits("sub_3", "unknown_customer")];
+    assert_eq!(waiting(&owner, &stripe).await, waits_for_plan);
+    owner.change("DELETE", &stripe.path("prices/price_x"), Value::Null).await;
+    assert_eq!(live(&owner, "grace@acme.test").await, one("starter", "active"));
+    // Without any price that has a plan, what was paid stays, and administrators see it.
+    owner.change("DELETE", &stripe.path("prices/price_y"), Value::Null).await;
+    assert_eq!(live(&owner, "grace@acme.test").await, one("starter", "active"));
+    assert_eq!(waiting(&owner, &stripe).await[0], waits("sub_1", "unknown_price"));
+    assert_eq!(set_price(&owner, &stripe, "price_y", "pro").await, (1, 0, 0));
+    assert_eq!(live(&owner, "grace@acme.test").await, one("pro", "active"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_subscriptions_of_a_price_are_applied_step_by_step() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let stripe = Stripe::connect(&owner).await;
+    let (now, end) = (stripe.now(), stripe.now() + 3600);
+    set_price(&owner, &stripe, "price_x", "starter").await;
+    let email = |number: u32| format!("user{number}@acme.test");
+    for number in 10..34 {
+        owner.make("/api/organizations/acme/users", json!({ "email": email(number) })).await;
+        let customer = format!("cus_{number}");
+        stripe.set_customer(&owner, &customer, &email(number)).await;
+        let mut object = subscription(&format!("sub_{number}"), "price_x", "active", end);
+        object["customer"] = json!(customer);
+        let created = event(&format!("evt_{number}"), "customer.subscription.created", now, object);
+        assert_eq!(stripe.send(&created).await, "applied");
+    }
+    assert_eq!(set_price(&owner, &stripe, "price_x", "pro").await, (20, 0, 4));
+    assert_eq!(live(&owner, &email(29)).await, one("pro", "active"));
+    assert_eq!(live(&owner, &email(30)).await, one("starter", "active"));
+    server.clock.advance(std::time::Duration::from_secs(11));
+    assert!(server.tidy().await.expect("tidies"));
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    for number in 10..34 {
+        assert_eq!(live(&owner, &email(number)).await, one("pro", "active"), "{number}");
+    }
+    let changes = noted(&owner, "subscription.changed").await;
+    server.clock.advance(std::time::Duration::from_secs(3600));
+    assert!(server.tidy().await.expect("tidies"));
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    assert_eq!(noted(&owner, "subscription.changed").await, changes, "each once");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_subscriptions_of_a_customer_that_becomes_known_are_applied() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let stripe = Stripe::connect(&owner).await;
+    let (now, end) = (stripe.now(), stripe.now() + 3600);
+    // The one that gives a plan is behind many that do not.
+    for number in 10..35 {
+        let price = if number == 34 { "price_pro" } else { "price_other" };
+        let object = subscription(&format!("sub_{number}"), price, "active", end);
+        let created = event(&format!("evt_{number}"), "customer.subscription.created", now, object);
+        assert_eq!(stripe.send(&created).await, "unknown_customer");
+    }
+    stripe.set_customer(&owner, "cus_ada", "grace@acme.test").await;
+    assert!(server.tidy().await.expect("tidies"));
+    assert_eq!(live(&owner, "grace@acme.test").await, one("pro", "active"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_forms_of_items_are_read() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let stripe = Stripe::connect(&owner).await;
+    stripe.set_customer(&owner, "cus_ada", "grace@acme.test").await;
+    let (now, end) = (stripe.now(), stripe.now() + 3600);
+    let item = |name: &str, price: Value| json!({ "data": [{ "id": "si_1", name: price }] });
+    let plan = |price: &str| json!({ "id": price, "object": "plan", "amount": 1900 });
+    let more = json!({ "has_more": true, "data": [{ "price": { "id": "price_addon" } }] });
+    for (number, (items, own_plan, outcome, expected)) in [
+        (item("plan", plan("price_starter")), Value::Null, "applied", "starter"),
+        (item("price", json!("price_pro")), Value::Null, "applied", "pro"),
+        (Value::Null, plan("price_starter"), "applied", "starter"),
+        (more.clone(), Value::Null, "more_items", "starter"),
+        (more, plan("price_pro"), "applied", "pro"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut object = subscription("sub_1", "x", "active", end);
+        (object["items"], object["plan"], object["current_period_end"]) = (items, own_plan, json!(end));
+        let id = format!("evt_{number}");
+        let event = event(&id, "customer.subscription.updated", now + number as i64, object);
+        assert_eq!(stripe.send(&event).await, outcome, "{event}");
+        assert_eq!(live(&owner, "grace@acme.test").await, one(expected, "active"), "{event}");
+    }
     server.stop().await;
 }
 

@@ -9,8 +9,14 @@ use server::testing::at_once;
 use std::time::Duration;
 use store::{Sql, args};
 
-const TABLES: [&str; 5] =
-    ["billing_connections", "billing_prices", "billing_customers", "billing_subscriptions", "billing_events"];
+const TABLES: [&str; 6] = [
+    "billing_connections",
+    "billing_prices",
+    "billing_customers",
+    "billing_subscriptions",
+    "billing_events",
+    "billing_walks",
+];
 
 /// The rows of all tables of billing.
 async fn rows(server: &TestServer) -> Vec<i64> {
@@ -68,13 +74,13 @@ async fn a_deleted_connection_goes_in_slices_and_so_do_old_events() {
     });
     let sends: Vec<Value> = sends.collect();
     at_once(sends.iter().map(|event| stripe.send(event))).await;
-    assert_eq!(rows(&server).await, [1, 2, 1, 230, 230]);
+    assert_eq!(rows(&server).await, [1, 2, 1, 230, 230, 2]);
     server.clock.advance(events::KEPT - Duration::from_secs(1));
     assert!(server.tidy().await.expect("tidies"));
     assert_eq!(rows(&server).await[4], 230);
     server.clock.advance(Duration::from_secs(2));
     assert!(server.tidy().await.expect("tidies"));
-    assert_eq!(rows(&server).await, [1, 2, 1, 230, 0]);
+    assert_eq!(rows(&server).await, [1, 2, 1, 230, 0, 0]);
     // The order of events is still known.
     let old = event(
         "evt_000",
@@ -88,7 +94,7 @@ async fn a_deleted_connection_goes_in_slices_and_so_do_old_events() {
     owner.change("DELETE", &format!("{BILLING}/{}", stripe.connection), Value::Null).await;
     assert_eq!(owner.read(BILLING).await["items"], json!([]));
     assert!(server.tidy().await.expect("tidies"));
-    assert_eq!(rows(&server).await, [0, 0, 0, 0, 0]);
+    assert_eq!(rows(&server).await, [0, 0, 0, 0, 0, 0]);
     let plan = owner.call("DELETE", "/api/organizations/acme/plans/starter", &Value::Null).await;
     assert_eq!(plan.status, 204, "{plan:?}");
     server.stop().await;
@@ -122,7 +128,7 @@ async fn the_end_of_an_organization_takes_its_connections_along() {
     for _ in 0..20 {
         assert!(server.tidy().await.expect("tidies"));
     }
-    assert_eq!(rows(&server).await, [0, 0, 0, 0, 0]);
+    assert_eq!(rows(&server).await, [0, 0, 0, 0, 0, 0]);
     let late = stripe.signed(created.to_string().into_bytes()).send().await;
     assert_eq!(late.text("code"), "invalid_signature");
     server.stop().await;
