@@ -37,7 +37,7 @@ impl Database {
         match self {
             Database::Sqlite => vec![&needs::STRACE],
             Database::Postgres => vec![&needs::POSTGRES, &needs::PGBOUNCER, &needs::OPENSSL],
-            Database::MariaDb => vec![&needs::MARIADB, &needs::OPENSSL],
+            Database::MariaDb => vec![&needs::MARIADB, &needs::GALERA, &needs::OPENSSL],
         }
     }
 }

@@ -48,6 +48,9 @@ pub static CLIPPY: Need = Need {
 };
 pub static POSTGRES: Need = debian::package(&["postgresql"], 60, || postgres_programs().is_some());
 pub static MARIADB: Need = debian::package(&["mariadb-server"], 220, || mariadb_programs().is_some());
+/// Part of it, but not of every package of MariaDB.
+pub static GALERA: Need =
+    debian::package(&["galera-4"], 30, || places::is_file("/usr/lib/galera/libgalera_smm.so"));
 pub static PGBOUNCER: Need = debian::package(&["pgbouncer"], 5, || places::is_file("/usr/sbin/pgbouncer"));
 pub static CURL: Need = debian::package(&["curl"], 2, || places::on_path("curl"));
 pub static OPENSSL: Need = debian::package(&["openssl"], 2, || places::on_path("openssl"));
