@@ -17,6 +17,7 @@ use url::Url;
 static NATIVE: LazyLock<Client> = LazyLock::new(|| {
     let (now, random) = (Time::from_millis(0), Seeded::new(1));
     Client {
+        needs_review: false,
         id: ClientId::new(now, &random),
         organization: OrganizationId::new(now, &random),
         organization_slug: String::new(),
