@@ -2,7 +2,7 @@
 //!
 //! A backup is one file with a whole database. It needs no write-ahead log beside it.
 
-pub use crate::sqlite::Inspection;
+pub use crate::sqlite::{Inspection, SchemaDifferences};
 
 use crate::{Error, Migration, Snapshot, sqlite};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,11 @@ pub fn real_path(path: &Path) -> PathBuf {
 /// read at all. The file is not changed.
 pub fn inspect(path: &Path, migrations: &[Migration]) -> Result<Inspection, Error> {
     sqlite::inspect(path, migrations)
+}
+
+/// Compares the schema of a database, which another process may use, with that of its migrations.
+pub fn compare_schema(path: &Path, migrations: &[Migration]) -> Result<SchemaDifferences, Error> {
+    sqlite::compare_schema(path, migrations)
 }
 
 /// Runs a query on a file that no process uses, and does not change it.

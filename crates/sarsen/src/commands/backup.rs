@@ -35,19 +35,30 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     server_process::keep_files_private();
     let bytes = backups::copy(database, &args.file)
         .map_err(|error| Error::failed(format!("the backup was not made: {error}")))?;
+    let shown = args.file.display();
+    // A database that is not as it should be needs a backup too, and its operator learns it now, not at the restore.
+    let schema = backups::compare_schema(&args.file)
+        .map_err(|error| Error::failed(format!("{shown} was written, and cannot be read: {error}")))?;
     if args.json {
         let key_file =
             config.secret_key.is_none().then(|| config.secret_key_file.value.display().to_string());
-        return output::after_change(output::print_json(
-            &json!({ "file": args.file.display().to_string(), "bytes": bytes, "secret_key_file": key_file }),
-        ));
+        output::after_change(output::print_json(&json!({
+            "file": shown.to_string(), "bytes": bytes, "secret_key_file": key_file, "problems": schema.problems,
+            "warnings": schema.warnings
+        })))?;
+    } else {
+        let lines = |what: &str, lines: &[String]| -> String {
+            lines.iter().map(|line| format!("{what}: {}\n", output::sanitize(line))).collect()
+        };
+        output::after_change(output::print(&format!(
+            "Wrote {shown} ({}).\nIt does not have the secret key, without which it is of no use: {}\n{}{}",
+            size(bytes),
+            place_of_key(&config),
+            lines("Warning", &schema.warnings),
+            lines("Problem, for which sarsen restore refuses it", &schema.problems)
+        )))?;
     }
-    output::after_change(output::print(&format!(
-        "Wrote {} ({}).\nIt does not have the secret key, without which it is of no use: {}\n",
-        args.file.display(),
-        size(bytes),
-        place_of_key(&config)
-    )))
+    if schema.problems.is_empty() { Ok(()) } else { Err(Error::AlreadyReported) }
 }
 
 /// The file of the database that these commands work on. With a server, the error names the tools of that.

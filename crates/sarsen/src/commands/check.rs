@@ -42,7 +42,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     if args.json {
         output::print_json(&json!({
             "target": shown, "ok": found.problems.is_empty(), "schema": found.schema, "sealed": found.sealed,
-            "problems": found.problems
+            "problems": found.problems, "warnings": found.warnings
         }))?;
     } else {
         output::print(&text(&shown, &found))?;
@@ -67,13 +67,15 @@ fn on_server(database: &Database, key: &SecretKey) -> Result<Checked> {
 }
 
 fn text(shown: &str, found: &Checked) -> String {
+    let warnings = found.warnings.iter().map(|warning| format!("Warning: {}\n", output::sanitize(warning)));
+    let warnings: String = warnings.collect();
     if found.problems.is_empty() {
         let schema = found.schema.map_or_else(String::new, |schema| format!(" Its schema is {schema}."));
         return format!(
-            "{shown} is whole.{schema} The secret key opens all of its {} sealed values.\n",
+            "{shown} is whole.{schema} The secret key opens all of its {} sealed values.\n{warnings}",
             found.sealed
         );
     }
     let lines = found.problems.iter().map(|problem| format!("  {}\n", output::sanitize(problem)));
-    format!("{shown} cannot be used as it is:\n{}", lines.collect::<String>())
+    format!("{shown} cannot be used as it is:\n{}{warnings}", lines.collect::<String>())
 }

@@ -1,10 +1,10 @@
 //! Looks at a database file that no process uses, without changing it: is it whole, and is it ours?
 
 use super::checksum::{self, Checked};
-use super::connection::Connection;
+use super::connection::{Connection, Role};
 use super::errors::Constraints;
-use crate::migration_text::statements;
-use crate::{Dialect, Error, Migration, Snapshot};
+use super::schema::{self, SchemaDifferences};
+use crate::{Error, Migration, Snapshot};
 use rusqlite::{OpenFlags, Result as RawResult};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,8 +13,6 @@ use std::path::Path;
 
 /// Damages that are listed at most.
 const DAMAGES: usize = 20;
-/// Tables that belong to the store itself.
-const OWN_TABLES: &str = "sarsen\\_%";
 
 /// What a file contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +25,8 @@ pub struct Inspection {
     pub version: u64,
     /// What is wrong with it. Empty if it is whole.
     pub problems: Vec<String>,
+    /// What is not wrong, but unusual: indexes that somebody added.
+    pub warnings: Vec<String>,
 }
 
 /// Checks the structure of a file, the references between its rows and its schema. Fails if it cannot be read at all.
@@ -42,18 +42,37 @@ pub(crate) fn inspect(path: &Path, migrations: &[Migration]) -> Result<Inspectio
     let read = || -> RawResult<Inspection> {
         let mut problems = damages(&connection)?;
         problems.extend(dangling(&connection)?);
-        let schema =
-            connection.query_row("SELECT COALESCE(MAX(number), 0) FROM sarsen_migrations", [], |row| {
-                row.get::<_, i64>(0)
-            })?;
-        problems.extend(schema_differences(&connection, migrations, schema)?);
+        let schema = newest_migration(&connection)?;
+        let differences = schema::differences(&connection, migrations, schema)?;
+        problems.extend(differences.problems);
         let version = connection
             .query_row("SELECT version FROM sarsen_version WHERE id = 1", [], |row| row.get::<_, i64>(0))?;
-        Ok(Inspection { bytes: 0, schema, version: version.unsigned_abs(), problems })
+        Ok(Inspection {
+            bytes: 0,
+            schema,
+            version: version.unsigned_abs(),
+            problems,
+            warnings: differences.warnings,
+        })
     };
     let mut found = read().map_err(|error| broken(path, &error))?;
     found.bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     Ok(found)
+}
+
+/// Compares the schema of a database with that of its migrations. Another process may use it: then it has a log.
+pub(crate) fn compare_schema(path: &Path, migrations: &[Migration]) -> Result<SchemaDifferences, Error> {
+    let compared = |connection: &rusqlite::Connection| {
+        let schema = newest_migration(connection)?;
+        schema::differences(connection, migrations, schema)
+    };
+    let found = if super::beside(path, "-wal").exists() {
+        require_file(path)?;
+        compared(Connection::open(path, Role::Reader, false)?.raw())
+    } else {
+        compared(&open(path)?)
+    };
+    found.map_err(|error| broken(path, &error))
 }
 
 /// Runs a query on a file that no process uses.
@@ -119,6 +138,10 @@ fn damages(connection: &rusqlite::Connection) -> RawResult<Vec<String>> {
     Ok(lines.into_iter().filter(|line| line != "ok").map(|line| format!("damaged: {line}")).collect())
 }
 
+fn newest_migration(connection: &rusqlite::Connection) -> RawResult<i64> {
+    connection.query_row("SELECT COALESCE(MAX(number), 0) FROM sarsen_migrations", [], |row| row.get(0))
+}
+
 /// Rows that refer to a row that is not there, counted by table.
 fn dangling(connection: &rusqlite::Connection) -> RawResult<Vec<String>> {
     let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
@@ -131,38 +154,4 @@ fn dangling(connection: &rusqlite::Connection) -> RawResult<Vec<String>> {
         format!("{count} rows of {table} refer to rows of {parent} that are not there")
     };
     Ok(counts.into_iter().map(text).collect())
-}
-
-/// How the schema differs from the one that its migrations create.
-fn schema_differences(
-    connection: &rusqlite::Connection,
-    migrations: &[Migration],
-    schema: i64,
-) -> RawResult<Vec<String>> {
-    let newest = migrations.last().map_or(0, |migration| migration.number);
-    if schema > newest {
-        let text =
-            format!("it has schema {schema}, and this program knows up to {newest}; use the newer program");
-        return Ok(vec![text]);
-    }
-    let expected = rusqlite::Connection::open_in_memory()?;
-    for migration in migrations.iter().filter(|migration| migration.number <= schema) {
-        for statement in statements(migration.text, Dialect::Sqlite) {
-            expected.execute_batch(&statement)?;
-        }
-    }
-    let (expected, found) = (objects(&expected)?, objects(connection)?);
-    let missing = expected.iter().filter(|(name, text)| found.get(*name) != Some(text));
-    let foreign = found.keys().filter(|name| !expected.contains_key(*name));
-    let missing = missing.map(|(name, _)| format!("{name} is missing or is not what schema {schema} has"));
-    Ok(missing.chain(foreign.map(|name| format!("{name} is not part of schema {schema}"))).collect())
-}
-
-/// The tables and indexes with their definitions.
-fn objects(connection: &rusqlite::Connection) -> RawResult<BTreeMap<String, String>> {
-    let mut statement = connection.prepare(
-        "SELECT type || ' ' || name, COALESCE(sql, '') FROM sqlite_schema
-         WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE ?1 ESCAPE '\\'",
-    )?;
-    statement.query_map([OWN_TABLES], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }

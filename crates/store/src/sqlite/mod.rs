@@ -4,7 +4,7 @@
 //! - `writer.rs`: the one writer. `checkpoint.rs`: keeps the write-ahead log small.
 //! - `errors.rs`: the only place that reads SQLite's error texts. `lock.rs`: one process owns a file.
 //! - `migrated_tables.rs`: the tables that the migrations make.
-//! - `copy.rs`, `inspect.rs`, `replace.rs`: backup, check and restore of a file.
+//! - `copy.rs`, `inspect.rs`, `replace.rs`: backup, check and restore of a file. `schema.rs`: whether its schema is right.
 
 mod checkpoint;
 mod checksum;
@@ -15,6 +15,7 @@ mod inspect;
 mod lock;
 mod migrated_tables;
 mod replace;
+mod schema;
 mod writer;
 
 #[cfg(feature = "fault-injection")]
@@ -29,11 +30,12 @@ use checkpoint::Checkpointer;
 use connection::{Connection, Role};
 pub(crate) use copy::copy;
 pub use inspect::Inspection;
-pub(crate) use inspect::{inspect, read};
+pub(crate) use inspect::{compare_schema, inspect, read};
 use lock::FileLock;
 pub(crate) use migrated_tables::migrated_tables;
 use parking_lot::{Condvar, Mutex};
 pub(crate) use replace::replace;
+pub use schema::SchemaDifferences;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

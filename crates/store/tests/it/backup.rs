@@ -154,7 +154,7 @@ async fn a_check_names_what_is_wrong_and_changes_nothing() {
         ("", ""),
         ("DELETE FROM pairs WHERE id = 'a'", "1 rows of pairs refer to rows of pairs that are not there"),
         ("DROP TABLE pairs", "table pairs is missing"),
-        ("CREATE INDEX more ON pairs (other_id)", "index more is not part of schema 1"),
+        ("CREATE VIEW more AS SELECT 1", "view more is not part of schema 1"),
         (
             "INSERT INTO sarsen_migrations VALUES (2, 'later')",
             "it has schema 2, and this program knows up to 1",
@@ -171,6 +171,34 @@ async fn a_check_names_what_is_wrong_and_changes_nothing() {
         );
         assert_eq!(std::fs::read(family.path()).expect("reads"), before, "{change}");
     }
+}
+
+/// As after an upgrade from a version whose migrations had other words.
+#[tokio::test]
+async fn a_schema_is_compared_by_its_structure_also_beside_a_server() {
+    let family = Family::new().await;
+    family.change(
+        "CREATE TABLE other (other_id TEXT REFERENCES pairs (id), id TEXT NOT NULL, PRIMARY KEY (id)) WITHOUT ROWID;
+         INSERT INTO other (id, other_id) SELECT id, other_id FROM pairs;
+         DROP TABLE pairs;
+         ALTER TABLE other RENAME TO pairs;
+         CREATE INDEX mine ON pairs (other_id);",
+    );
+    let found = backup::inspect(&family.path(), PAIRS).expect("reads");
+    let warning = "index mine of table pairs is not part of schema 1";
+    assert_eq!((&found.problems[..], &found.warnings[..]), (&[][..], &[warning.to_owned()][..]));
+    let store = family.open();
+    let served = backup::compare_schema(&family.path(), PAIRS).expect("reads beside the server");
+    assert_eq!((&served.problems[..], &served.warnings[..]), (&[][..], &[warning.to_owned()][..]));
+    let copy = family.folder.path().join("copy.db");
+    store.backup(&copy).expect("a backup");
+    store.close();
+    let before = std::fs::read(&copy).expect("reads");
+    assert_eq!(backup::compare_schema(&copy, PAIRS).expect("reads"), served);
+    assert_eq!(std::fs::read(&copy).expect("reads"), before, "it is not changed");
+    family.change("CREATE TRIGGER more AFTER INSERT ON pairs BEGIN DELETE FROM pairs; END");
+    let problems = backup::compare_schema(&family.path(), PAIRS).expect("reads").problems;
+    assert_eq!(problems, ["trigger more is not part of schema 1"]);
 }
 
 #[tokio::test]

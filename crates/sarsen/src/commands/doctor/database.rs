@@ -1,10 +1,11 @@
 //! Checks the database without opening it, because opening migrates its schema: whether this program can serve it with the
 //! key of the configuration.
 
-use super::{Finding, fail, ok, warn};
+use super::{Finding, State, fail, ok, warn};
 use crate::commands::serve;
 use crate::config::{Config, Database};
 use crate::files::{self, Holder};
+use server::backups::{self, SchemaDifferences};
 use server::look::{Looked, look};
 use server::{SecretKey, StoreError};
 use std::fs::File;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use ureq::http::Uri;
 
 const CHECK: &str = "database";
+const NO_TABLES: &str = "it has no tables yet";
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const MIB: u64 = 1024 * 1024;
@@ -60,16 +62,37 @@ fn file(path: &Path, database: &Database, key: Option<SecretKey>) -> Vec<Finding
     let log_size = std::fs::metadata(&log).map_or(0, |log| log.len());
     let size = size.div_ceil(MIB);
     let mut findings = vec![match holder {
-        Some(holder) => ok(CHECK, format!("{shown} is {size} MiB; {holder} uses it")),
+        Some(holder) => schema(path, ok(CHECK, format!("{shown} is {size} MiB; {holder} uses it"))),
         // The start of the server moves the log into the file.
         None if log_size > 0 => ok(CHECK, format!("{shown} is {size} MiB; its server was killed")),
-        None => looked(CHECK, &format!("{shown} is {size} MiB; no server uses it"), database, key),
+        None => {
+            schema(path, looked(CHECK, &format!("{shown} is {size} MiB; no server uses it"), database, key))
+        }
     }];
     if let Some(size) = Some(log_size).filter(|size| *size > LOG_MAX) {
         let advice = "a long read of another program keeps it from shrinking; end that program";
         findings.push(warn(CHECK, format!("{} is {} MiB; {advice}", log.display(), size / MIB)));
     }
     findings
+}
+
+/// Compares the schema of a database that is all right so far, as `sarsen check` does with a backup of it.
+fn schema(path: &Path, found: Finding) -> Finding {
+    // The server creates what is missing.
+    if found.state != State::Ok || found.message.contains(NO_TABLES) {
+        return found;
+    }
+    match backups::compare_schema(path) {
+        Err(error) => fail(CHECK, error.to_string()),
+        Ok(SchemaDifferences { problems, .. }) if !problems.is_empty() => fail(
+            CHECK,
+            format!("{}; sarsen restore refuses backups of it: {}", found.message, problems.join("; ")),
+        ),
+        Ok(SchemaDifferences { warnings, .. }) if !warnings.is_empty() => {
+            warn(CHECK, format!("{}; {}", found.message, warnings.join("; ")))
+        }
+        Ok(_) => found,
+    }
 }
 
 /// The primary serves lists while a replica cannot be reached, so that is a warning.
@@ -101,7 +124,7 @@ fn looked(check: &'static str, found: &str, database: &Database, key: Option<Sec
     match look(&server::store_options(database.url()), key) {
         Err(StoreError::Open(problem)) => fail(check, format!("{database}: {problem}")),
         Err(error) => fail(check, format!("{database}: {error}")),
-        Ok(None) => ok(check, format!("{found}; it has no tables yet, and sarsen serve creates them")),
+        Ok(None) => ok(check, format!("{found}; {NO_TABLES}, and sarsen serve creates them")),
         Ok(Some(Looked { schema, problem: None })) => ok(check, format!("{found}; its schema is {schema}")),
         Ok(Some(Looked { problem: Some(problem), .. })) => fail(check, format!("{database}: {problem}")),
     }
@@ -124,7 +147,6 @@ fn reached(database: &Database) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
     use super::*;
 
     #[test]

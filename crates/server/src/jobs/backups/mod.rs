@@ -6,7 +6,7 @@
 pub(crate) mod schedule;
 
 pub use schedule::{Found, Schedule};
-pub use store::backup::{copy, restore};
+pub use store::backup::{SchemaDifferences, copy, restore};
 
 use crate::app::App;
 use identity::database_move::check_finished;
@@ -35,6 +35,8 @@ pub struct Checked {
     pub sealed: u64,
     /// The problems found; empty if there are none.
     pub problems: Vec<String>,
+    /// What is unusual and works: indexes that somebody added.
+    pub warnings: Vec<String>,
 }
 
 /// Checks a SQLite file that no process uses. Fails if it cannot be read at all. The file is not changed.
@@ -48,7 +50,13 @@ pub fn check_file(path: &Path, key: &SecretKey) -> std::result::Result<Checked, 
             (sealed, finished) => found.problems.extend(errors([sealed.map(drop), finished])),
         }
     }
-    Ok(Checked { schema: Some(found.schema), sealed, problems: found.problems })
+    Ok(Checked { schema: Some(found.schema), sealed, problems: found.problems, warnings: found.warnings })
+}
+
+/// Compares the schema of a SQLite file, which another process may use, with that of this program. It is the part of
+/// [`check_file`] that can be done beside a server.
+pub fn compare_schema(path: &Path) -> std::result::Result<SchemaDifferences, StoreError> {
+    backup::compare_schema(path, MIGRATIONS)
 }
 
 /// Checks an open database: the references between its rows, and what is sealed.
@@ -74,7 +82,7 @@ pub async fn check_store(store: &Store, key: &SecretKey) -> std::result::Result<
         Err(Error::Store(error)) => return Err(error),
         finished => problems.extend(errors([finished])),
     }
-    Ok(Checked { schema: None, sealed, problems })
+    Ok(Checked { schema: None, sealed, problems, warnings: Vec::new() })
 }
 
 fn errors<const N: usize>(results: [Result<()>; N]) -> impl Iterator<Item = String> {

@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use metrics::Page;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use store::{Time, backup};
@@ -117,6 +117,7 @@ impl Backups {
             Ok(Turn::NotDue(newest)) => counts.last.store(newest.seconds(), Relaxed),
             Ok(Turn::Made(path, bytes)) => {
                 tracing::info!(path = %path.display(), bytes, "a backup was made; it does not have the secret key");
+                report_schema(&path);
                 counts.made.fetch_add(1, Relaxed);
                 counts.last.store(now.seconds(), Relaxed);
                 counts.bytes.store(bytes, Relaxed);
@@ -148,6 +149,21 @@ fn make_if_due(store: &store::Store, schedule: &Schedule, now: Time) -> Result<T
     remove_old(schedule, now)
         .map_err(|error| format!("old backups cannot be removed: {}", unreadable(error)))?;
     Ok(Turn::Made(path, bytes))
+}
+
+/// Reports what `sarsen check` will say about the schema of a backup: its operator learns it now, not at the restore.
+fn report_schema(path: &Path) {
+    match super::compare_schema(path) {
+        Ok(found) => {
+            for problem in found.problems {
+                tracing::error!(path = %path.display(), %problem, "sarsen restore will refuse this backup");
+            }
+            for warning in found.warnings {
+                tracing::warn!(path = %path.display(), %warning, "the schema of a backup is unusual");
+            }
+        }
+        Err(error) => tracing::error!(path = %path.display(), %error, "a backup cannot be read"),
+    }
 }
 
 /// Removes all but the newest backups, and what a killed server left unfinished. Files with other names stay.
