@@ -8,6 +8,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::{constant_time, digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use store::backup::MarkKey;
 
 /// A source of random bytes: the operating system in production, a seed in tests.
 pub trait Random: Send + Sync {
@@ -148,6 +149,11 @@ impl SecretKey {
         let mut number = [0; 8];
         number.copy_from_slice(&self.derived(parts).as_ref()[..8]);
         u64::from_le_bytes(number)
+    }
+
+    /// The key under which backups are marked.
+    pub fn mark_key(&self) -> MarkKey {
+        MarkKey::new(self.key_for("backup mark"))
     }
 
     /// Derives an independent key for one purpose.

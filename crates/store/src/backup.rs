@@ -2,15 +2,16 @@
 //!
 //! A backup is one file with a whole database. It needs no write-ahead log beside it.
 
+pub use crate::mark::{Mark, MarkKey};
 pub use crate::sqlite::{Inspection, SchemaDifferences};
 
 use crate::{Error, Migration, Snapshot, sqlite};
 use std::path::{Path, PathBuf};
 
-/// Copies the database at `source`, which another process may use, to the new file `target`. The copy has each write
-/// that was acknowledged before the call. Returns its size.
-pub fn copy(source: &Path, target: &Path) -> Result<u64, Error> {
-    sqlite::copy(source, target)
+/// Copies the database at `source`, which another process may use, to the new file `target`, marked under the key. The copy
+/// has each write that was acknowledged before the call. Returns its size.
+pub fn copy(source: &Path, target: &Path, key: &MarkKey) -> Result<u64, Error> {
+    sqlite::copy(source, target, key)
 }
 
 /// The file that a path names in the end, if it is a symbolic link.
@@ -19,9 +20,9 @@ pub fn real_path(path: &Path) -> PathBuf {
 }
 
 /// Checks a file that no process uses: its structure, the references between its rows, its schema. Fails if it cannot be
-/// read at all. The file is not changed.
-pub fn inspect(path: &Path, migrations: &[Migration]) -> Result<Inspection, Error> {
-    sqlite::inspect(path, migrations)
+/// read at all. The mark at its end is compared with the keys. The file is not changed.
+pub fn inspect(path: &Path, migrations: &[Migration], keys: &[MarkKey]) -> Result<Inspection, Error> {
+    sqlite::inspect(path, migrations, keys)
 }
 
 /// Compares the schema of a database, which another process may use, with that of its migrations.

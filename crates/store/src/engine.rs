@@ -7,6 +7,7 @@ use crate::cache_memory::CacheMemory;
 use crate::changes::Feed;
 use crate::job::{Command, Query};
 use crate::key_index::{Owner, OwnerId};
+use crate::mark::MarkKey;
 use crate::queue::Queue;
 use crate::recheck::Rechecks;
 use crate::replies::Replies;
@@ -84,7 +85,7 @@ pub(crate) trait Backend: Send + Sync {
     }
 
     /// Copies the database to a new file. Returns its size.
-    fn backup(&self, _target: &Path) -> Result<u64, Error> {
+    fn backup(&self, _target: &Path, _key: &MarkKey) -> Result<u64, Error> {
         Err(Error::Open(
             "only a SQLite database is backed up here; use the tool of the database server".to_owned(),
         ))

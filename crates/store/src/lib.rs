@@ -19,6 +19,7 @@
 //! - `log.rs`, `log_place.rs`, `log_cursor.rs`: durable logs, the places of their readers, and cursors that others hold.
 //! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases. `migration_words.rs`: those that have run do
 //!   not change.
+//! - `backup.rs`, `mark.rs`: backups of SQLite files, and the key that shows who made them.
 //! - `key.rs`, `changes.rs`, `key_index.rs`: keys of changed rows, the feed of changes, and the index of what depends on
 //!   them. `history.rs`: which keys were published lately. `cause.rs`: by which command. `cache.rs`, `watch.rs`: the caches that the feed invalidates
 //!   and the watches that it calls. `recheck.rs` tests declarations. `sync.rs`, `schedules.rs`: their locks, and tests in
@@ -66,6 +67,7 @@ mod key_index;
 mod log;
 mod log_cursor;
 mod log_place;
+mod mark;
 mod migrate;
 mod migration_text;
 mod migration_words;

@@ -3,6 +3,7 @@
 use crate::changes::Change;
 use crate::engine::{Backend, Shared};
 use crate::job::{CommandOf, Start};
+use crate::mark::MarkKey;
 use crate::stats::StatsSnapshot;
 use crate::{Error, Position, Sql, Tx, Version, not_before, runtime};
 use std::path::Path;
@@ -210,9 +211,9 @@ impl Store {
 
     /// Copies the database to a new file that only its owner may read, without stopping writers (SQLite only). The copy
     /// has each write that was acknowledged before the call. The file gets its name when it is complete and flushed.
-    /// Returns its size. Blocks until that is done.
-    pub fn backup(&self, target: &Path) -> Result<u64, Error> {
-        self.inner.backend.backup(target)
+    /// It is marked under the key. Returns its size. Blocks until that is done.
+    pub fn backup(&self, target: &Path, key: &MarkKey) -> Result<u64, Error> {
+        self.inner.backend.backup(target, key)
     }
 
     /// Accepts no more jobs, finishes those that are queued, moves the write-ahead log into the file and closes it.

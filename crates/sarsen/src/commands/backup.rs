@@ -1,5 +1,6 @@
 //! `sarsen backup`: copies the database to a file. It reads beside a running server and does not stop it.
 
+use super::serve;
 use crate::config::{Config, ConfigFile, Database};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -12,7 +13,8 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(
     after_help = "The backup has every change that the server has acknowledged before the command began. It gets its name\n\
-    when it is complete. It does not have the secret key: keep a copy of that in another place.\n\n\
+    when it is complete. It does not have the secret key: keep a copy of that in another place. At its end are a SHA-256\n\
+    of what is before, and a mark under the secret key that shows who made it.\n\n\
     Example:  sarsen backup /mnt/backups/sarsen-$(date +%F).db\n\
     The server makes backups by itself with `backup_directory` in sarsen.toml."
 )]
@@ -33,18 +35,19 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     // SQLite would say that the disk is read-only.
     files::require_own_or_root(database)?;
     server_process::keep_files_private();
-    let bytes = backups::copy(database, &args.file)
+    let key = serve::secret_key(&config)?;
+    let bytes = backups::copy(database, &args.file, &key)
         .map_err(|error| Error::failed(format!("the backup was not made: {error}")))?;
     let shown = args.file.display();
     // A database that is not as it should be needs a backup too, and its operator learns it now, not at the restore.
-    let schema = backups::compare_schema(&args.file)
+    let made = backups::check_made(&args.file, &key)
         .map_err(|error| Error::failed(format!("{shown} was written, and cannot be read: {error}")))?;
     if args.json {
         let key_file =
             config.secret_key.is_none().then(|| config.secret_key_file.value.display().to_string());
         output::after_change(output::print_json(&json!({
-            "file": shown.to_string(), "bytes": bytes, "secret_key_file": key_file, "problems": schema.problems,
-            "warnings": schema.warnings
+            "file": shown.to_string(), "bytes": bytes, "secret_key_file": key_file, "problems": made.problems,
+            "warnings": made.warnings
         })))?;
     } else {
         let lines = |what: &str, lines: &[String]| -> String {
@@ -54,11 +57,11 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             "Wrote {shown} ({}).\nIt does not have the secret key, without which it is of no use: {}\n{}{}",
             size(bytes),
             place_of_key(&config),
-            lines("Warning", &schema.warnings),
-            lines("Problem, for which sarsen restore refuses it", &schema.problems)
+            lines("Warning", &made.warnings),
+            lines("Problem, for which sarsen restore refuses it", &made.problems)
         )))?;
     }
-    if schema.problems.is_empty() { Ok(()) } else { Err(Error::AlreadyReported) }
+    if made.problems.is_empty() { Ok(()) } else { Err(Error::AlreadyReported) }
 }
 
 /// The file of the database that these commands work on. With a server, the error names the tools of that.

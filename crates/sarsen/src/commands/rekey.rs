@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// How long the sealing may take on SQLite.
 const COMMAND_TIME: Duration = Duration::from_secs(60);
+/// Between the name of the key's file and the letters of an old key that is kept.
+const KEPT: &str = ".before-";
 
 /// Replace the secret key by a new one. Stop all servers first.
 #[derive(clap::Args)]
@@ -105,7 +107,7 @@ async fn give_up(store: &Store, new: SecretKey, new_file: &Path, error: &server:
 
 /// Keeps the old key under another name. An interrupted run may have left less than the key there.
 fn keep(old: &SecretKey, key_file: &Path) -> Result<PathBuf> {
-    let kept = files::with_suffix(key_file, &format!(".before-{}", fingerprint(old)));
+    let kept = files::with_suffix(key_file, &format!("{KEPT}{}", fingerprint(old)));
     let found = files::read(&kept)?.map(|text| SecretKey::parse(&text));
     match found {
         Some(Ok(key)) if doctor::fingerprint(&key) == doctor::fingerprint(old) => {}
@@ -151,6 +153,29 @@ pub fn check_finished(config: &Config) -> Result<()> {
 
 fn new_key_file(config: &Config) -> PathBuf {
     files::with_suffix(&config.secret_key_file.value, ".new")
+}
+
+/// How many old keys are read at most.
+const OLD_KEYS_MAX: usize = 100;
+
+/// The other keys that are beside the secret key, with their files: those that this command kept, and the file of the secret
+/// key if the configuration has another one. What is no key is left out.
+pub fn other_keys(config: &Config) -> Vec<(PathBuf, SecretKey)> {
+    let path = &config.secret_key_file.value;
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let begin = path.file_name().map(|name| format!("{}{KEPT}", name.display())).unwrap_or_default();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut kept: Vec<PathBuf> =
+        names.filter(|name| name.starts_with(&begin)).map(|name| path.with_file_name(name)).collect();
+    kept.sort();
+    let own = config.secret_key.is_some().then(|| path.clone());
+    let files = own.into_iter().chain(kept).take(OLD_KEYS_MAX);
+    let read = |file: PathBuf| {
+        let key = SecretKey::parse(&files::read(&file).ok()??).ok()?;
+        Some((file, key))
+    };
+    files.filter_map(read).collect()
 }
 
 /// A few letters that tell keys apart.

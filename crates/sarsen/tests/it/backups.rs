@@ -4,8 +4,10 @@
 use crate::browser::Browser;
 use crate::support::{Demo, Ended, Place, Running, is_soak, mode, rest};
 use crate::survival::traffic::{DeviceClient, sign_in};
+use server::testing::change_file;
 use server::testing::fixture::Fixture;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -135,7 +137,7 @@ fn a_killed_backup_leaves_nothing_under_its_name_and_a_killed_restore_one_whole_
     for round in 0..if is_soak() { SOAK_ROUNDS } else { ROUNDS } {
         let restore = Running::start(place.sarsen(&["restore", "good.db"]), place.path("log"));
         kill_at_a_file(restore, &database, round);
-        works(&place.run(&["check", database.to_str().expect("text")]));
+        works(&place.run(&["check", "--accept-unmarked", database.to_str().expect("text")]));
     }
     works(&place.run(&["restore", "good.db"]));
 }
@@ -215,6 +217,117 @@ fn a_restore_refuses_a_served_database_a_damaged_backup_and_another_key() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// The trailer of a backup: three lines.
+const TRAILER: usize = 165;
+
+#[test]
+fn four_kinds_of_files_are_told_apart_and_only_marked_ones_are_called_whole() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    let database = configured(&place);
+    works(&place.run(&["backup", "good.db"]));
+    assert_eq!(demo.running.stop(), 0);
+    let good = std::fs::read(place.path("good.db")).expect("reads");
+    let (content, trailer) = good.split_at(good.len() - TRAILER);
+    let trailer = std::str::from_utf8(trailer).expect("text");
+    let lines: Vec<&str> = trailer.lines().collect();
+    assert!(lines[0] == "sarsen backup 2" && lines.len() == 3, "{trailer}");
+    // As a person verifies it who has neither this program nor the key.
+    let verify = "head -c -165 good.db | sha256sum";
+    let sum = Command::new("sh").args(["-c", verify]).current_dir(place.path(".")).output();
+    let sum = String::from_utf8(sum.expect("it runs").stdout).expect("text");
+    assert_eq!(lines[1].split(' ').nth(1), sum.split(' ').next());
+
+    // What somebody can do who has a backup and no key: change it, and cut off or replace what shows that.
+    std::fs::write(place.path("cut.db"), content).expect("written");
+    change_file(
+        &place.path("cut.db"),
+        "PRAGMA journal_mode = DELETE; UPDATE passwords SET hash = 'of the attacker'",
+    );
+    let changed = std::fs::read(place.path("cut.db")).expect("reads");
+    let sum = Command::new("sha256sum").arg(place.path("cut.db")).output().expect("it runs").stdout;
+    let sum = String::from_utf8(sum).expect("text");
+    let sum = sum.split(' ').next().expect("a sum");
+    let forged = format!("sarsen backup 2\nsha256 {sum}\n{}\n", lines[2]);
+    std::fs::write(place.path("forged.db"), [&changed[..], forged.as_bytes()].concat()).expect("written");
+    std::fs::write(place.path("plain.db"), [&changed[..], &plain_trailer(&changed)].concat())
+        .expect("written");
+    std::fs::write(place.path("short.db"), &good[..good.len() - 32]).expect("written");
+    std::fs::copy(&database, place.path("copy.db")).expect("copied");
+
+    let whole = place.run(&["check", "good.db"]);
+    assert!(whole.code == 0 && whole.stdout.contains("good.db is whole."), "{}", whole.seen());
+    let before = std::fs::read(&database).expect("reads");
+    for (file, origin, expected) in [
+        ("cut.db", "unmarked", "was not made by sarsen backup"),
+        ("copy.db", "unmarked", "it may lack the newest changes"),
+        ("plain.db", "plain_checksum", "who made the file, which earlier versions wrote so, is unknown"),
+    ] {
+        let checked = place.run(&["check", file]);
+        assert!(checked.code == 1 && checked.stdout.contains(expected), "{}", checked.seen());
+        let restored = place.run(&["restore", file]);
+        assert!(restored.code == 1 && restored.stderr.contains(expected), "{}", restored.seen());
+        let rehearsed = place.run(&["restore", file, "--rehearse"]);
+        assert!(rehearsed.code == 1 && rehearsed.stderr.contains(expected), "{}", rehearsed.seen());
+        let accepted = place.run(&["check", file, "--accept-unmarked"]);
+        assert!(accepted.code == 0 && accepted.stdout.contains(expected), "{}", accepted.seen());
+        for said in [&checked.stdout, &accepted.stdout] {
+            assert!(!said.contains("whole") && said.contains("--accept-unmarked"), "{said}");
+        }
+        let json = place.json(&["check", file, "--accept-unmarked"]);
+        assert!(json["ok"] == true && json["origin"] == origin, "{json}");
+    }
+    for (file, expected) in
+        [("forged.db", "so somebody changed it"), ("short.db", "is damaged: its checksum is wrong")]
+    {
+        for args in [&["check", file, "--accept-unmarked"][..], &["restore", file, "--accept-unmarked"]] {
+            let refused = place.run(args);
+            assert!(refused.code == 1 && refused.seen().contains(expected), "{}", refused.seen());
+        }
+    }
+    assert_eq!(std::fs::read(&database).expect("reads"), before);
+    works(&place.run(&["restore", "plain.db", "--accept-unmarked"]));
+}
+
+/// The trailer of the versions before the mark: the length and a sum that needs no key.
+fn plain_trailer(content: &[u8]) -> Vec<u8> {
+    let length = content.len() as u64;
+    let sum = content.as_chunks().0.iter().fold(0xcbf2_9ce4_8422_2325_u64 ^ length, |sum, word| {
+        (sum ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29)
+    });
+    [&b"sarsen backup 1\n"[..], &length.to_le_bytes(), &sum.to_le_bytes()].concat()
+}
+
+#[test]
+fn an_index_of_an_operator_is_a_warning_and_a_trigger_is_a_problem_before_the_restore() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    let database = configured(&place);
+    let change = |sql: &str| change_file(&database, sql);
+    let doctor = || place.run(&["doctor", "--connections-max", "10"]).stdout;
+    change("CREATE INDEX my_own ON users (name)");
+    let warning = "index my_own of table users is not part of schema";
+    let made = place.run(&["backup", "indexed.db"]);
+    assert!(made.code == 0 && made.stdout.contains(&format!("Warning: {warning}")), "{}", made.seen());
+    let checked = place.run(&["check", "indexed.db"]);
+    assert!(checked.code == 0 && checked.stdout.contains(warning), "{}", checked.seen());
+    works(&place.run(&["restore", "indexed.db", "--rehearse"]));
+    let seen = doctor();
+    assert!(seen.contains("warn  database") && seen.contains(warning), "{seen}");
+
+    change("CREATE TRIGGER mine AFTER INSERT ON sessions BEGIN DELETE FROM consents; END");
+    let problem = "trigger mine is not part of schema";
+    let made = place.run(&["backup", "trigger.db"]);
+    assert!(made.code == 1 && made.stdout.contains(problem), "{}", made.seen());
+    let checked = place.run(&["check", "trigger.db"]);
+    assert!(checked.code == 1 && checked.stdout.contains(problem), "{}", checked.seen());
+    let seen = doctor();
+    assert!(seen.contains("fail  database") && seen.contains(problem), "{seen}");
+    assert_eq!(demo.running.stop(), 0);
+    let seen = doctor();
+    assert!(seen.contains("fail  database") && seen.contains(problem), "{seen}");
+}
+
 /// A backup of version 0.1.0, which has no table for billing.
 pub const OF_0_1_0: &str = include_str!("../../../server/tests/fixtures/0.1.0.jsonl");
 
@@ -228,16 +341,16 @@ async fn a_backup_of_an_earlier_version_is_checked_rehearsed_restored_and_served
     old.tables.retain(|(table, _)| table.name != "passwords");
     old.create(&format!("sqlite:{}", place.path("old.db").display())).await;
     std::fs::write(place.path("sarsen.key"), Fixture::secret_key()).expect("written");
-    let found = place.json(&["check", "old.db"]);
+    let found = place.json(&["check", "old.db", "--accept-unmarked"]);
     assert!(found["ok"] == true && found["schema"] == 10, "{found}");
     let sealed = found["sealed"].as_u64();
-    let rehearsed = place.run(&["restore", "old.db", "--rehearse"]);
+    let rehearsed = place.run(&["restore", "old.db", "--rehearse", "--accept-unmarked"]);
     assert!(rehearsed.stdout.contains("signed in with a one-time link"), "{}", rehearsed.seen());
-    works(&place.run(&["restore", "old.db"]));
+    works(&place.run(&["restore", "old.db", "--accept-unmarked"]));
     let mut server = Running::start(place.sarsen(&["serve", "--listen", "127.0.0.1:0"]), place.path("log"));
     server.wait_for("listening");
     assert_eq!(server.stop(), 0);
-    let upgraded = place.json(&["check", "sarsen.db"]);
+    let upgraded = place.json(&["check", "sarsen.db", "--accept-unmarked"]);
     assert!(upgraded["ok"] == true && upgraded["schema"].as_u64() > Some(10), "{upgraded}");
     assert!(sealed > Some(0) && upgraded["sealed"].as_u64() >= sealed, "{upgraded}");
 }
@@ -265,7 +378,7 @@ fn a_new_key_takes_the_place_of_the_old_one_also_after_an_interruption() {
     works(&done);
     let new = std::fs::read_to_string(&key).expect("a key");
     assert!(new != old && mode(&key) == 0o600 && !new_file.exists());
-    works(&place.run(&["check", database.to_str().expect("text")]));
+    works(&place.run(&["check", "--accept-unmarked", database.to_str().expect("text")]));
     // As after a kill between the database and the files.
     std::fs::rename(&key, &new_file).expect("moved");
     std::fs::write(&key, &old).expect("written");
@@ -289,7 +402,20 @@ fn a_new_key_takes_the_place_of_the_old_one_also_after_an_interruption() {
     assert_eq!(std::fs::read_to_string(&kept).expect("a key"), old);
 
     let of_old = place.run(&["check", "old.db"]);
-    assert!(of_old.stdout.contains("created with another key"), "{}", of_old.seen());
+    let fits =
+        format!("{} fits: to restore it, set secret_key_file", kept.file_name().expect("a name").display());
+    assert!(of_old.code == 1 && of_old.stdout.contains("old.db is whole"), "{}", of_old.seen());
+    assert!(
+        of_old.stdout.contains("created with another key") && of_old.stdout.contains(&fits),
+        "{}",
+        of_old.seen()
+    );
+    let refused = place.run(&["restore", "old.db"]);
+    assert!(refused.code == 1 && refused.stderr.contains(&fits), "{}", refused.seen());
+    let with_old = "database = \"sqlite:demo/other.db\"\nsecret_key_file = \"KEY\"\n";
+    std::fs::write(place.path("old.toml"), with_old.replace("KEY", kept.to_str().expect("text")))
+        .expect("written");
+    works(&place.run(&["restore", "old.db", "--config", "old.toml"]));
     let demo = Demo::start(&place);
     sign_in(&mut Browser::new(demo.issuer()), &demo.says);
     assert_eq!(demo.running.stop(), 0);

@@ -5,7 +5,7 @@ use identity::idempotent_writes;
 use identity::ids::IdempotentWriteId;
 use identity::secrets::SecretKey;
 use serde_json::json;
-use server::backups::{self, Schedule};
+use server::backups::{self, Origin, Schedule};
 use server::testing::{TestPlace, TestServer};
 use server::{SystemRandom, WriterLimits};
 use std::path::Path;
@@ -64,8 +64,10 @@ async fn the_schedule_makes_backups_and_keeps_the_newest() {
         server.app.now().seconds().unsigned_abs()
     );
     for name in &kept[1..] {
-        let found = backups::check_file(&path.join(name), &server.app.secret_key).expect("whole");
+        let found = backups::check_file(&path.join(name), std::slice::from_ref(&server.app.secret_key))
+            .expect("whole");
         assert!(found.problems.is_empty() && found.sealed > 0, "{found:?}");
+        assert_eq!((found.origin, found.key), (Some(Origin::Marked), Some(0)));
     }
 
     std::fs::remove_dir_all(&path).expect("removed");

@@ -13,6 +13,7 @@ use super::checksum::{self, Checked};
 use super::connection::{Connection, Role};
 use crate::Error;
 use crate::engine::Shared;
+use crate::mark::MarkKey;
 use rusqlite::ErrorCode;
 use rusqlite::backup::{Backup, StepResult};
 use std::fs::{self, File};
@@ -33,18 +34,19 @@ const FORMAT_AT: u64 = 18;
 const NO_LOG: [u8; 2] = [1, 1];
 
 /// Copies the database at `source` to `target`, which must not exist. Returns the size of the copy.
-pub(crate) fn copy(source: &Path, target: &Path) -> Result<u64, Error> {
-    copy_within(source, target, &Limits::default())
+pub(crate) fn copy(source: &Path, target: &Path, key: &MarkKey) -> Result<u64, Error> {
+    copy_within(source, target, key, &Limits::default())
 }
 
 /// The same, but ends with an error soon after `stopped` was set.
 pub(super) fn copy_until(
     source: &Path,
     target: &Path,
+    key: &MarkKey,
     shared: Option<&Arc<Shared>>,
     stopped: &AtomicBool,
 ) -> Result<u64, Error> {
-    copy_within(source, target, &Limits { stopped: Some(stopped), shared, ..Limits::default() })
+    copy_within(source, target, key, &Limits { stopped: Some(stopped), shared, ..Limits::default() })
 }
 
 /// What ends a copy before it is complete.
@@ -71,7 +73,7 @@ impl Default for Limits<'_> {
     }
 }
 
-fn copy_within(source: &Path, target: &Path, limits: &Limits<'_>) -> Result<u64, Error> {
+fn copy_within(source: &Path, target: &Path, key: &MarkKey, limits: &Limits<'_>) -> Result<u64, Error> {
     if target.is_dir() {
         return Err(failed(target, "is a folder; name a file in it"));
     }
@@ -86,7 +88,7 @@ fn copy_within(source: &Path, target: &Path, limits: &Limits<'_>) -> Result<u64,
     let log = super::beside(source, "-wal");
     fill(reader, &unfinished, &log, limits)?;
     unfinished.mark_as_closed()?;
-    let bytes = checksum::append(&unfinished.file, limits.stopped);
+    let bytes = checksum::append(&unfinished.file, key, limits.stopped);
     limits.check_stopped()?;
     let bytes = bytes.map_err(|error| unfinished.error(&error))?;
     unfinished.finish(target)?;
@@ -171,8 +173,8 @@ impl Unfinished {
 
     /// Removes the checksum of a copied backup: what follows changes the database.
     pub(super) fn remove_checksum(&self) -> Result<(), Error> {
-        let removed = checksum::check(&self.file).and_then(|checked| match checked {
-            Checked::Right(length) => self.file.set_len(length),
+        let removed = checksum::check(&self.file, &[]).and_then(|checked| match checked {
+            Checked::Right { length, .. } => self.file.set_len(length),
             Checked::None | Checked::Wrong => Ok(()),
         });
         removed.map_err(|error| self.error(&error))
@@ -277,12 +279,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (source, target) = (folder.path().join("a.db"), folder.path().join("copy.db"));
         let store = Store::open(Options::new(format!("sqlite:{}", source.display()), BLOBS)).expect("opens");
+        let key = MarkKey::new([1; 32]);
         let limits = Limits { log_max: MIB as u64, ..Limits::default() };
         // More than the pages between two looks at the log.
         for id in 0..20 {
             write(&store, id).await;
         }
-        let ended = copy_within(&source, &target, &limits).expect_err("too long");
+        let ended = copy_within(&source, &target, &key, &limits).expect_err("too long");
         let Error::Unavailable { what, advice } = ended else { panic!("{ended:?}") };
         assert!(what.contains("has grown to") && advice.contains("a faster disk"), "{what}; {advice}");
         let names = fs::read_dir(folder.path()).expect("a folder");
@@ -292,11 +295,11 @@ mod tests {
 
         write(&store, 20).await;
         let stopped = AtomicBool::new(true);
-        let ended = copy_until(&source, &target, None, &stopped).expect_err("the store was closed");
+        let ended = copy_until(&source, &target, &key, None, &stopped).expect_err("the store was closed");
         assert!(matches!(ended, Error::Stopped), "{ended:?}");
         assert!(!target.exists());
         stopped.store(false, Ordering::Relaxed);
-        assert!(copy_until(&source, &target, None, &stopped).expect("a copy") > 20 * MIB as u64);
+        assert!(copy_until(&source, &target, &key, None, &stopped).expect("a copy") > 20 * MIB as u64);
         store.close();
     }
 }

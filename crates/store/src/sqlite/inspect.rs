@@ -4,6 +4,7 @@ use super::checksum::{self, Checked};
 use super::connection::{Connection, Role};
 use super::errors::Constraints;
 use super::schema::{self, SchemaDifferences};
+use crate::mark::{Mark, MarkKey};
 use crate::{Error, Migration, Snapshot};
 use rusqlite::{OpenFlags, Result as RawResult};
 use std::collections::BTreeMap;
@@ -27,18 +28,24 @@ pub struct Inspection {
     pub problems: Vec<String>,
     /// What is not wrong, but unusual: indexes that somebody added.
     pub warnings: Vec<String>,
+    /// Who made it.
+    pub mark: Mark,
 }
 
 /// Checks the structure of a file, the references between its rows and its schema. Fails if it cannot be read at all.
-pub(crate) fn inspect(path: &Path, migrations: &[Migration]) -> Result<Inspection, Error> {
+pub(crate) fn inspect(path: &Path, migrations: &[Migration], keys: &[MarkKey]) -> Result<Inspection, Error> {
     let connection = open(path)?;
-    let checked = File::open(path).and_then(|file| checksum::check(&file));
+    let checked = File::open(path).and_then(|file| checksum::check(&file, keys));
     let checked =
         checked.map_err(|error| Error::Open(format!("{} cannot be read: {error}", path.display())))?;
-    if checked == Checked::Wrong {
-        let text = format!("{} is damaged: its checksum is wrong; use another backup", path.display());
-        return Err(Error::Open(text));
-    }
+    let mark = match checked {
+        Checked::Right { mark, .. } => mark,
+        Checked::None => Mark::None,
+        Checked::Wrong => {
+            let text = format!("{} is damaged: its checksum is wrong; use another backup", path.display());
+            return Err(Error::Open(text));
+        }
+    };
     let read = || -> RawResult<Inspection> {
         let mut problems = damages(&connection)?;
         problems.extend(dangling(&connection)?);
@@ -53,6 +60,7 @@ pub(crate) fn inspect(path: &Path, migrations: &[Migration]) -> Result<Inspectio
             version: version.unsigned_abs(),
             problems,
             warnings: differences.warnings,
+            mark,
         })
     };
     let mut found = read().map_err(|error| broken(path, &error))?;

@@ -22,6 +22,7 @@ mod writer;
 use crate::engine::Undo;
 use crate::engine::{Backend, Database, Look, Opened, Shared};
 use crate::job::Query;
+use crate::mark::MarkKey;
 use crate::threads::{again_after_panics, spawn};
 use crate::tx::Connection as _;
 use crate::version::Epoch;
@@ -236,9 +237,9 @@ impl Backend for SqliteBackend {
         Some(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    fn backup(&self, target: &Path) -> Result<u64, Error> {
+    fn backup(&self, target: &Path, key: &MarkKey) -> Result<u64, Error> {
         let _held = self.checkpointer.hold();
-        copy::copy_until(&self.path, target, Some(&self.shared), &self.closed)
+        copy::copy_until(&self.path, target, key, Some(&self.shared), &self.closed)
     }
 
     fn close(&self) {

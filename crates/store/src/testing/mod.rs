@@ -19,6 +19,13 @@ use held::Held;
 use mysql::MysqlDatabase;
 use postgres::PostgresDatabase;
 
+/// Changes a SQLite file as another program may, also beside a server.
+#[expect(clippy::expect_used, reason = "a test without its database has failed")]
+pub fn change_file(path: &std::path::Path, sql: &str) {
+    let raw = rusqlite::Connection::open(path).expect("opens");
+    raw.execute_batch(sql).expect("changes");
+}
+
 /// Which database the tests of a run are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use store::backup::{Mark, MarkKey};
 use store::{Error, Options, Store, args, backup, sql};
 
 /// Backups under load; `SARSEN_SOAK` takes more.
@@ -14,6 +15,10 @@ const SOAK_ROUNDS: usize = 100;
 const WRITERS: u64 = 8;
 /// Rows before the first backup, so that it takes a while.
 const ROWS: u64 = 4_000;
+
+fn key() -> MarkKey {
+    MarkKey::new([7; 32])
+}
 
 /// A database under full write load. Each writer counts what was acknowledged to it.
 struct Load {
@@ -77,9 +82,9 @@ async fn soak_a_backup_under_full_load_has_every_write_that_was_acknowledged_bef
         let path = folder.path().join(format!("{round}.db"));
         let before = load.acknowledged();
         let (store, target) = (load.test.store.clone(), path.clone());
-        let bytes = tokio::task::spawn_blocking(move || store.backup(&target)).await.expect("joins");
+        let bytes = tokio::task::spawn_blocking(move || store.backup(&target, &key())).await.expect("joins");
         let bytes = bytes.expect("a backup");
-        let found = backup::inspect(&path, MIGRATIONS).expect("whole");
+        let found = backup::inspect(&path, MIGRATIONS, &[key()]).expect("whole");
         assert_eq!((found.problems, found.bytes), (vec![], bytes));
         assert_eq!(std::fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
         let wanted: Vec<String> = (0..WRITERS)
@@ -141,7 +146,7 @@ impl Family {
     }
 
     fn problems(&self) -> String {
-        match backup::inspect(&self.path(), PAIRS) {
+        match backup::inspect(&self.path(), PAIRS, &[key()]) {
             Ok(found) => found.problems.join("\n"),
             Err(error) => error.to_string(),
         }
@@ -184,14 +189,14 @@ async fn a_schema_is_compared_by_its_structure_also_beside_a_server() {
          ALTER TABLE other RENAME TO pairs;
          CREATE INDEX mine ON pairs (other_id);",
     );
-    let found = backup::inspect(&family.path(), PAIRS).expect("reads");
+    let found = backup::inspect(&family.path(), PAIRS, &[key()]).expect("reads");
     let warning = "index mine of table pairs is not part of schema 1";
     assert_eq!((&found.problems[..], &found.warnings[..]), (&[][..], &[warning.to_owned()][..]));
     let store = family.open();
     let served = backup::compare_schema(&family.path(), PAIRS).expect("reads beside the server");
     assert_eq!((&served.problems[..], &served.warnings[..]), (&[][..], &[warning.to_owned()][..]));
     let copy = family.folder.path().join("copy.db");
-    store.backup(&copy).expect("a backup");
+    store.backup(&copy, &key()).expect("a backup");
     store.close();
     let before = std::fs::read(&copy).expect("reads");
     assert_eq!(backup::compare_schema(&copy, PAIRS).expect("reads"), served);
@@ -228,7 +233,7 @@ async fn a_check_refuses_a_damaged_file_and_one_with_a_log() {
 async fn what_is_no_file_is_named_as_such() {
     let family = Family::new().await;
     let folder = family.folder.path();
-    let no_file = |path: &Path| backup::inspect(path, PAIRS).expect_err("no file").to_string();
+    let no_file = |path: &Path| backup::inspect(path, PAIRS, &[key()]).expect_err("no file").to_string();
     assert!(no_file(folder).contains("is not a file; name the file of a backup"));
     assert!(no_file(&folder.join("none.db")).contains("none.db does not exist; check the name"));
     let itself =
@@ -241,7 +246,7 @@ async fn what_is_no_file_is_named_as_such() {
         ("", "is a folder; name a file in it"),
         ("pairs.db", "exists; choose another name"),
     ] {
-        let refused = store.backup(&folder.join(target)).expect_err("refused").to_string();
+        let refused = store.backup(&folder.join(target), &key()).expect_err("refused").to_string();
         assert!(refused.contains(expected), "{target}: {refused}");
     }
     store.close();
@@ -251,7 +256,7 @@ async fn what_is_no_file_is_named_as_such() {
 async fn backup_of(family: &Family) -> PathBuf {
     let path = family.folder.path().join("backup.db");
     let store = family.open();
-    store.backup(&path).expect("a backup");
+    store.backup(&path, &key()).expect("a backup");
     store.close();
     path
 }
@@ -263,14 +268,14 @@ async fn a_backup_with_one_changed_byte_or_a_missing_end_is_refused_wherever_it_
     let whole = std::fs::read(&path).expect("reads");
     let found = |bytes: &[u8]| {
         std::fs::write(&path, bytes).expect("written");
-        match backup::inspect(&path, PAIRS) {
+        match backup::inspect(&path, PAIRS, &[key()]) {
             Ok(found) => found.problems.join("\n"),
             Err(error) => error.to_string(),
         }
     };
     assert_eq!(found(&whole), "");
     // Each byte of the file's header and of its end; in the pages between, one in a hundred.
-    let near_an_end = |at: &usize| *at < 128 || *at + 64 > whole.len() || at.is_multiple_of(97);
+    let near_an_end = |at: &usize| *at < 128 || *at + 200 > whole.len() || at.is_multiple_of(97);
     for at in (0..whole.len()).filter(near_an_end) {
         let mut changed = whole.clone();
         changed[at] ^= 0x20;
@@ -280,11 +285,27 @@ async fn a_backup_with_one_changed_byte_or_a_missing_end_is_refused_wherever_it_
             "{at}: {problems}"
         );
     }
-    let lengths = (1..whole.len()).filter(|length| length.is_multiple_of(613) || *length + 32 > whole.len());
+    let lengths = (1..whole.len()).filter(|length| length.is_multiple_of(613) || *length + 165 > whole.len());
     for length in lengths {
         assert_ne!(found(&whole[..length]), "", "cut off at {length} of {}", whole.len());
     }
     assert_ne!(found(&[&whole[..], b"more"].concat()), "", "with something behind it");
+}
+
+#[tokio::test]
+async fn a_backup_shows_under_which_key_it_was_made_and_without_its_end_nothing() {
+    let family = Family::new().await;
+    let path = backup_of(&family).await;
+    let mark = |keys: &[MarkKey]| backup::inspect(&path, PAIRS, keys).expect("reads").mark;
+    let other = MarkKey::new([8; 32]);
+    assert_eq!(mark(&[key()]), Mark::Key(0));
+    assert_eq!(mark(&[other.clone(), key()]), Mark::Key(1));
+    assert_eq!(mark(&[other]), Mark::OtherKey);
+    assert_eq!(mark(&[]), Mark::OtherKey);
+    let whole = std::fs::read(&path).expect("reads");
+    let pages = whole.len() / 4096 * 4096;
+    std::fs::write(&path, &whole[..pages]).expect("written");
+    assert_eq!(mark(&[key()]), Mark::None);
 }
 
 #[tokio::test]
@@ -319,8 +340,8 @@ async fn a_restore_keeps_the_old_database_and_continues_behind_its_versions() {
     let folder = path.parent().expect("a folder").to_owned();
     let (saved, kept) = (folder.join("saved.db"), folder.join("kept.db"));
     test.add("n1", "ada", "one").await.expect("writes");
-    test.store.backup(&saved).expect("a backup");
-    let taken = test.store.backup(&saved).expect_err("not overwritten").to_string();
+    test.store.backup(&saved, &key()).expect("a backup");
+    let taken = test.store.backup(&saved, &key()).expect_err("not overwritten").to_string();
     assert!(taken.contains("exists"), "{taken}");
     test.add("n2", "ada", "two").await.expect("writes");
     let old_version = test.store.version().number();
@@ -357,7 +378,7 @@ async fn commits_of_a_killed_server_are_in_the_database_that_a_restore_keeps() {
     test.add("n1", "ada", "one").await.expect("writes");
     let folder = tempfile::tempdir().expect("a folder");
     let (path, saved) = (folder.path().join("copy.db"), folder.path().join("saved.db"));
-    test.store.backup(&saved).expect("a backup");
+    test.store.backup(&saved, &key()).expect("a backup");
     test.add("n2", "ada", "two").await.expect("writes");
     // What a kill leaves behind: the file and its log.
     for suffix in ["", "-wal"] {
@@ -376,7 +397,7 @@ async fn an_old_database_that_cannot_be_kept_stays_as_it_is() {
     let (path, options) = (test.path(), test.options());
     let folder = path.parent().expect("a folder").to_owned();
     let saved = folder.join("saved.db");
-    test.store.backup(&saved).expect("a backup");
+    test.store.backup(&saved, &key()).expect("a backup");
     let reader = rusqlite::Connection::open(&path).expect("opens");
     let begin = "BEGIN; SELECT count(*) FROM notes";
     reader.execute_batch(begin).expect("reads");

@@ -119,7 +119,9 @@ async fn a_file_that_is_in_use_stays_locked() {
     assert!(is_locked(&test.path()), "a new file");
     test.add("n", "ada", "n").await.expect("writes");
     let folder = tempfile::tempdir().expect("a folder");
-    test.store.backup(&folder.path().join("backup.db")).expect("copies");
+    test.store
+        .backup(&folder.path().join("backup.db"), &store::backup::MarkKey::new([7; 32]))
+        .expect("copies");
     assert!(is_locked(&test.path()), "after a backup");
     let test = test.reopen();
     assert_eq!(test.count().await, 1);

@@ -2,14 +2,15 @@
 
 mod rehearsal;
 
-use super::{check, serve};
+use super::check::{self, Keys, Verdict};
+use super::serve;
 use crate::api_client;
 use crate::commands::backup::tools_of;
 use crate::config::{Config, ConfigFile};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::{files, output, server_process};
-use server::{SecretKey, StoreError, backups};
+use server::{StoreError, backups};
 use std::path::{Path, PathBuf};
 
 /// Put a backup in the place of the database. Stop the server first.
@@ -26,6 +27,9 @@ pub struct Args {
     /// Start a server on a copy in a folder of its own, sign in there, and remove it
     #[arg(long)]
     rehearse: bool,
+    /// Accept a file without the mark of the secret key: a copy made in another way, or by a version before the mark
+    #[arg(long)]
+    accept_unmarked: bool,
     #[command(flatten)]
     config: ConfigFile,
 }
@@ -40,14 +44,14 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             tools_of(database)
         )));
     };
-    let key = serve::secret_key(&config)?;
+    let judge = Judge { keys: check::Keys::of(&config)?, accept_unmarked: args.accept_unmarked };
     server_process::keep_files_private();
     if args.rehearse {
-        return rehearsal::run(&args.file, &key, &serve::beside_data(&config));
+        return rehearsal::run(&args.file, &judge, &serve::beside_data(&config));
     }
     files::require_own(path)?;
     let kept = free_name(path);
-    let existed = put(&args.file, path, &kept, &key)?;
+    let existed = put(&args.file, path, &kept, &judge)?;
     let old = if existed { format!("The old database is {}.\n", kept.display()) } else { String::new() };
     output::after_change(output::print(&format!(
         "Restored {} to {}. Everything since that backup is undone.\n{old}Next: sarsen serve\n",
@@ -56,15 +60,25 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     )))
 }
 
+/// What a backup is judged by.
+struct Judge {
+    keys: Keys,
+    accept_unmarked: bool,
+}
+
 /// Checks a backup and puts it in the place of `database`. Returns whether there was one.
-fn put(backup: &Path, database: &Path, kept: &Path, key: &SecretKey) -> Result<bool> {
+fn put(backup: &Path, database: &Path, kept: &Path, judge: &Judge) -> Result<bool> {
     let whole = |copy: &Path| {
         // The user knows the name of the backup, not that of its copy.
         let named = |error: Error| {
             error.to_string().replace(&copy.display().to_string(), &backup.display().to_string())
         };
-        let found = check::file(copy, key).map_err(|error| Refusal(named(error)))?;
-        if found.problems.is_empty() { Ok(()) } else { Err(Refusal(found.problems.join("; "))) }
+        let found = check::file(copy, &judge.keys).map_err(|error| Refusal(named(error)))?;
+        let verdict = Verdict::of(&found, &judge.keys, judge.accept_unmarked);
+        if verdict.ok {
+            return Ok(());
+        }
+        Err(Refusal(if found.problems.is_empty() { verdict.reason } else { found.problems.join("; ") }))
     };
     let restored = backups::restore(backup, database, kept, whole);
     restored.map_err(|Refusal(text)| {

@@ -1,11 +1,12 @@
 //! A rehearsal of a restore: a server starts on a copy of the backup in a folder of its own, an account signs in with a
 //! one-time link, and all of it is removed.
 
+use super::Judge;
 use crate::api_client;
 use crate::error::{Error, Result};
 use crate::{output, server_process};
 use browser::{Cookies, Request, decode, forms, redirect};
-use server::{App, Limits, SecretKey, Settings, backups};
+use server::{App, Limits, Settings, backups};
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -16,18 +17,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const REDIRECTS_MAX: usize = 10;
 
 /// Rehearses. The copy goes to `place`, where a restore would put it.
-pub(super) fn run(backup: &Path, key: &SecretKey, place: &Path) -> Result<()> {
+pub(super) fn run(backup: &Path, judge: &Judge, place: &Path) -> Result<()> {
     let began = Instant::now();
     let folder = Folder::create(place)?;
     let database = folder.path.join("sarsen.db");
-    super::put(backup, &database, &folder.path.join("old.db"), key)?;
+    super::put(backup, &database, &folder.path.join("old.db"), judge)?;
     let bound = server_process::bind(&[([127, 0, 0, 1], 0).into()])?;
     let port = bound.addresses().first().map_or(0, std::net::SocketAddr::port);
     let issuer = format!("http://127.0.0.1:{port}");
     let options = server::store_options(format!("sqlite:{}", database.display()));
     let store = server::Store::open(options).map_err(|error| failed(&error))?;
     let settings = Settings { housekeeping: false, ..Settings::new(&issuer) };
-    let app = server_process::app(store, settings, key.clone(), None)?;
+    let app = server_process::app(store, settings, judge.keys.own().clone(), None)?;
     let email = server_process::runtime()?.block_on(async {
         let running = serve(&app, bound).await?;
         let signed_in = sign_in(&app, &issuer).await;

@@ -6,7 +6,7 @@
 pub(crate) mod schedule;
 
 pub use schedule::{Found, Schedule};
-pub use store::backup::{SchemaDifferences, copy, restore};
+pub use store::backup::{SchemaDifferences, restore};
 
 use crate::app::App;
 use identity::database_move::check_finished;
@@ -19,6 +19,7 @@ use identity::{Error, Result, idempotent_writes, leases, sealed, settings, users
 use std::path::Path;
 use std::sync::Arc;
 pub use store::backup::real_path;
+use store::backup::{Mark, MarkKey};
 use store::{Error as StoreError, Store, Time, Tx, backup, transfer};
 
 /// Answers that one command drops: fifty statements fit into its time also where each takes 10 ms to the server and back.
@@ -37,26 +38,80 @@ pub struct Checked {
     pub problems: Vec<String>,
     /// What is unusual and works: indexes that somebody added.
     pub warnings: Vec<String>,
+    /// Who made the file; `None` on a database server.
+    pub origin: Option<Origin>,
+    /// The position of the key, among those that were given, to which the database belongs. `None` if none of them fits.
+    pub key: Option<usize>,
 }
 
-/// Checks a SQLite file that no process uses. Fails if it cannot be read at all. The file is not changed.
-pub fn check_file(path: &Path, key: &SecretKey) -> std::result::Result<Checked, StoreError> {
-    let mut found = backup::inspect(path, MIGRATIONS)?;
-    let mut sealed = 0;
+/// Who made a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `sarsen backup` or the schedule, with a key that was given.
+    Marked,
+    /// The same, with another key.
+    OtherMark,
+    /// Unknown: the file has a checksum without a key, as earlier versions wrote it.
+    PlainChecksum,
+    /// Unknown: the file was not made as a backup.
+    Unmarked,
+}
+
+/// Copies the database at `source`, which another process may use, to a new file, marked under the key. Returns its size.
+pub fn copy(source: &Path, target: &Path, key: &SecretKey) -> std::result::Result<u64, StoreError> {
+    backup::copy(source, target, &key.mark_key())
+}
+
+/// Checks a SQLite file that no process uses, with the first of the keys that fits. Fails if it cannot be read at all. The
+/// file is not changed.
+pub fn check_file(path: &Path, keys: &[SecretKey]) -> std::result::Result<Checked, StoreError> {
+    let mark_keys: Vec<MarkKey> = keys.iter().map(SecretKey::mark_key).collect();
+    let mut found = backup::inspect(path, MIGRATIONS, &mark_keys)?;
+    let (origin, marked) = match found.mark {
+        Mark::Key(key) => (Origin::Marked, Some(key)),
+        Mark::OtherKey => (Origin::OtherMark, None),
+        Mark::Plain => (Origin::PlainChecksum, None),
+        Mark::None => (Origin::Unmarked, None),
+    };
+    let (mut sealed, mut fits) = (0, None);
     // A damaged table may fail in any way; the damage says more.
     if found.problems.is_empty() {
-        match backup::read(path, |snapshot| (sealed::open_all(snapshot, key), check_finished(snapshot)))? {
+        let opened = backup::read(path, |snapshot| {
+            fits = keys.iter().position(|key| settings::check(snapshot, key).is_ok());
+            let key = fits.and_then(|position| keys.get(position));
+            (key.map_or(Ok(0), |key| sealed::open_all(snapshot, key)), check_finished(snapshot))
+        })?;
+        match opened {
             (Ok(count), Ok(())) => sealed = count,
             (sealed, finished) => found.problems.extend(errors([sealed.map(drop), finished])),
         }
+        if matches!(origin, Origin::Marked | Origin::OtherMark) && marked != fits {
+            let text = "its end was made with another secret key than the one that it belongs to, so somebody changed it";
+            found.problems.push(text.to_owned());
+        }
     }
-    Ok(Checked { schema: Some(found.schema), sealed, problems: found.problems, warnings: found.warnings })
+    Ok(Checked {
+        schema: Some(found.schema),
+        sealed,
+        problems: found.problems,
+        warnings: found.warnings,
+        origin: Some(origin),
+        key: marked.or(fits),
+    })
 }
 
 /// Compares the schema of a SQLite file, which another process may use, with that of this program. It is the part of
 /// [`check_file`] that can be done beside a server.
 pub fn compare_schema(path: &Path) -> std::result::Result<SchemaDifferences, StoreError> {
     backup::compare_schema(path, MIGRATIONS)
+}
+
+/// Looks at a backup that was just made: its schema, and whether it belongs to the key.
+pub fn check_made(path: &Path, key: &SecretKey) -> std::result::Result<SchemaDifferences, StoreError> {
+    let mut found = compare_schema(path)?;
+    let belongs = backup::read(path, |snapshot| settings::check(snapshot, key))?;
+    found.problems.extend(errors([belongs]));
+    Ok(found)
 }
 
 /// Checks an open database: the references between its rows, and what is sealed.
@@ -82,7 +137,7 @@ pub async fn check_store(store: &Store, key: &SecretKey) -> std::result::Result<
         Err(Error::Store(error)) => return Err(error),
         finished => problems.extend(errors([finished])),
     }
-    Ok(Checked { schema: None, sealed, problems, warnings: Vec::new() })
+    Ok(Checked { schema: None, sealed, problems, warnings: Vec::new(), origin: None, key: Some(0) })
 }
 
 fn errors<const N: usize>(results: [Result<()>; N]) -> impl Iterator<Item = String> {

@@ -2,11 +2,13 @@
 //! time that has not come yet is from a clock that was ahead: such a file is not counted and not removed.
 
 use crate::app::App;
+use identity::secrets::SecretKey;
 use metrics::Page;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use store::{Time, backup};
+use store::Time;
+use store::backup::{self, MarkKey};
 use tokio::sync::watch;
 
 /// How often the schedule is looked at.
@@ -111,13 +113,14 @@ impl Backups {
             return;
         }
         let (store, schedule) = (self.app.store.clone(), self.schedule.clone());
-        let made = tokio::task::spawn_blocking(move || make_if_due(&store, &schedule, now)).await;
+        let key = self.app.secret_key.mark_key();
+        let made = tokio::task::spawn_blocking(move || make_if_due(&store, &schedule, &key, now)).await;
         let counts = &self.app.backup_counts;
         match made.map_err(|error| error.to_string()).and_then(|made| made) {
             Ok(Turn::NotDue(newest)) => counts.last.store(newest.seconds(), Relaxed),
             Ok(Turn::Made(path, bytes)) => {
                 tracing::info!(path = %path.display(), bytes, "a backup was made; it does not have the secret key");
-                report_schema(&path);
+                report_problems(&path, &self.app.secret_key);
                 counts.made.fetch_add(1, Relaxed);
                 counts.last.store(now.seconds(), Relaxed);
                 counts.bytes.store(bytes, Relaxed);
@@ -137,7 +140,7 @@ enum Turn {
     Made(PathBuf, u64),
 }
 
-fn make_if_due(store: &store::Store, schedule: &Schedule, now: Time) -> Result<Turn, String> {
+fn make_if_due(store: &store::Store, schedule: &Schedule, key: &MarkKey, now: Time) -> Result<Turn, String> {
     let folder = &schedule.folder;
     let unreadable = |error: std::io::Error| format!("{}: {error}", folder.display());
     let found = schedule.found(now).map_err(unreadable)?;
@@ -145,15 +148,15 @@ fn make_if_due(store: &store::Store, schedule: &Schedule, now: Time) -> Result<T
         return Ok(Turn::NotDue(*newest));
     }
     let path = folder.join(name_at(now).ok_or("the clock is wrong")?);
-    let bytes = store.backup(&path).map_err(|error| error.to_string())?;
+    let bytes = store.backup(&path, key).map_err(|error| error.to_string())?;
     remove_old(schedule, now)
         .map_err(|error| format!("old backups cannot be removed: {}", unreadable(error)))?;
     Ok(Turn::Made(path, bytes))
 }
 
-/// Reports what `sarsen check` will say about the schema of a backup: its operator learns it now, not at the restore.
-fn report_schema(path: &Path) {
-    match super::compare_schema(path) {
+/// Reports what makes a restore refuse a backup: its operator learns it now.
+fn report_problems(path: &Path, key: &SecretKey) {
+    match super::check_made(path, key) {
         Ok(found) => {
             for problem in found.problems {
                 tracing::error!(path = %path.display(), %problem, "sarsen restore will refuse this backup");
