@@ -264,7 +264,8 @@ pub fn actor(text: &str) -> Result<String> {
 /// The longest target, in bytes.
 pub const TARGET_LENGTH_MAX: usize = 255;
 
-/// Validates the target of a filter: an e-mail address or an id. An id may be that of a payment provider, so it has no form.
+/// Validates the target of a filter: an e-mail address or an id. Payment providers give ids of any form, so only the length and
+/// the characters of an id are checked.
 pub fn target(text: &str) -> Result<String> {
     if text.contains('@') {
         return names::known_email(text).map_err(|_| {

@@ -399,7 +399,7 @@ impl Engine {
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
         let is_shown = is_new && !is_older;
-        // The numbers of one epoch say nothing of what is committed in the next: those that hold the result get its new version.
+        // Versions of two epochs cannot be compared. Clients that hold this result are told its version in the new epoch.
         let begins_epoch =
             !is_new && state.frame.as_ref().is_some_and(|held| held.version.epoch() != version.epoch());
         // Many may have joined while there was room.

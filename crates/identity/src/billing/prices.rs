@@ -93,8 +93,8 @@ pub fn put(
     Ok(Mapped { price, subscriptions })
 }
 
-/// Locks the connection and the first customers whose subscriptions have the price. Their locks come before that of a plan, as
-/// in an event.
+/// Locks the connection, and then the first customers whose subscriptions have the price. An event takes its locks in the same
+/// order and the plan's last, so that the two cannot wait for each other in a circle.
 fn lock(tx: &mut Tx<'_>, connection: &Connection, external: &ExternalId) -> Result<Dependent> {
     tx.lock(&connections::LOCK, (&connection.id).into())?;
     subscriptions::with_price(tx, connection, external, "", walks::AT_ONCE_MAX)

@@ -62,7 +62,7 @@ pub(super) fn newest(changes: &[Change]) -> Option<&Change> {
 /// The events, as bits, that can be the last of a chain of all events.
 fn ends_of_chains(changes: &[Change]) -> u32 {
     let all = (1_usize << changes.len()) - 1;
-    // For each set of events, those that can be the last of a chain of the set.
+    // The index is a set of events, as bits. The value has the events with which a chain of the whole set can end.
     let mut ends = vec![0_u32; all + 1];
     for at in 0..changes.len() {
         ends[1 << at] = 1 << at;

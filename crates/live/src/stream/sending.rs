@@ -86,7 +86,7 @@ impl Stream {
             // The standing is known for every version that was published here, if its group is current after that.
             let is_judged =
                 standing.is_none_or(|standing| self.engine.has_published(&frame) && standing.is_current());
-            // What is cached here may have changed elsewhere, and no client holds it yet.
+            // While the log cannot be read another instance may have changed what is cached here. It is no first answer then.
             let is_known = subscription.sent.is_some() || self.engine.store.is_fresh();
             if !is_judged || !is_known || planted::holds_frames() {
                 must_wait = true;

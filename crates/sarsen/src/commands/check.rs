@@ -92,7 +92,7 @@ impl Keys {
 pub struct Verdict {
     /// The file may be restored.
     pub ok: bool,
-    /// Who made it and to which key it belongs, in sentences.
+    /// Sentences for the operator: what is known of who made the file, and which key fits. Empty if there is nothing to say.
     pub reason: String,
 }
 

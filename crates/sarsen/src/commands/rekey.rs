@@ -158,8 +158,8 @@ fn new_key_file(config: &Config) -> PathBuf {
 /// How many old keys are read at most.
 const OLD_KEYS_MAX: usize = 100;
 
-/// The other keys that are beside the secret key, with their files: those that this command kept, and the file of the secret
-/// key if the configuration has another one. What is no key is left out.
+/// Old keys and their files: those that this command kept beside the secret key, and the key file, if the secret key comes
+/// from a variable. A file that holds no key is left out.
 pub fn other_keys(config: &Config) -> Vec<(PathBuf, SecretKey)> {
     let path = &config.secret_key_file.value;
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));

@@ -27,7 +27,7 @@ impl Origin {
             && !authority.as_str().contains('@')
             && !authority.host().is_empty()
             && text.bytes().all(|letter| letter.is_ascii_graphic() && !letter.is_ascii_uppercase())
-            // Nobody can connect to the port 0.
+            // Port 0 asks the system for any free port; no client can connect to it.
             && authority.port_u16() != Some(0)
             && (authority.port_u16().is_some() || !authority.as_str().ends_with(':'));
         good.then(|| Origin { text: whole, https, host: authority.host().to_owned() })

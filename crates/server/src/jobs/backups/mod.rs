@@ -36,7 +36,7 @@ pub struct Checked {
     pub sealed: u64,
     /// The problems found; empty if there are none.
     pub problems: Vec<String>,
-    /// What is unusual and works: indexes that somebody added.
+    /// Differences that do no harm: indexes that are not part of the schema.
     pub warnings: Vec<String>,
     /// Who made the file; `None` on a database server.
     pub origin: Option<Origin>,
