@@ -7,14 +7,15 @@ use crate::progress::{ProgressBar, StepProgress};
 use crate::server_process;
 use serde_json::json;
 use server::SystemClock;
-use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
+use server::database_move::{Move, MoveError, Moved, MovedTable, Progress, Step};
 use std::time::{Duration, Instant};
 
 /// Move everything to another database, such as from SQLite to PostgreSQL. Stop the server first
 #[derive(clap::Args)]
 #[command(
     after_help = "Stop the server first. The source is brought to the schema of this version and then only read. The \
-    target must be an empty database. Run an interrupted move again to continue it.\n\n\
+    target must be an empty database. Run an interrupted move again to continue it; a finished one \
+    is only compared.\n\n\
     Example:  sarsen move --from sqlite:data/sarsen.db --to postgres://sarsen:SECRET@db.internal/sarsen\n\
     Then set `database` to the new URL in sarsen.toml. Keep the secret key."
 )]
@@ -32,6 +33,10 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// What the user does after a move.
+const NEXT: &str =
+    "Next: set `database` to the new URL in sarsen.toml and start the server. Keep the secret key.\n";
 
 /// Moves, with progress on stderr.
 pub fn run(args: &Args) -> Result<()> {
@@ -97,7 +102,7 @@ fn explain(error: MoveError) -> Error {
         MoveError::NotEmpty(_) | MoveError::Taken | MoveError::Served | MoveError::Source(_) => {
             Error::usage(error.to_string())
         }
-        MoveError::Differs(_) => Error::failed(error.to_string()),
+        MoveError::Differs(_) | MoveError::FinishedAndUsed(_) => Error::failed(error.to_string()),
         MoveError::Domain(error) => Error::failed(format!("{error}. Run the same command again to continue")),
     }
 }
@@ -108,7 +113,8 @@ impl Record for MovedTable {
     }
 }
 
-fn report(args: &Args, tables: &[MovedTable], took: Duration) -> Result<()> {
+fn report(args: &Args, moved: &Moved, took: Duration) -> Result<()> {
+    let Moved { tables, before } = moved;
     let seconds = took.as_secs_f64();
     let rows: u64 = tables.iter().map(|table| table.rows).sum();
     if args.json {
@@ -118,10 +124,16 @@ fn report(args: &Args, tables: &[MovedTable], took: Duration) -> Result<()> {
             .collect();
         let seconds = (seconds * 10.0).round() / 10.0;
         return output::print_json(&json!({
-            "rows": rows, "seconds": seconds, "rehearsal": args.rehearse, "tables": listed
+            "rows": rows, "seconds": seconds, "rehearsal": args.rehearse, "finished_before": before, "tables": listed
         }));
     }
     output::print_table(tables, "No tables.")?;
+    if *before {
+        return output::print(&format!(
+            "This move was finished before; nothing was changed. All {rows} rows have the same count and hash on both \
+             sides.\n{NEXT}"
+        ));
+    }
     let what = if args.rehearse { "Rehearsed" } else { "Moved" };
     output::print(&format!(
         "{what} {rows} rows in {:.1} minutes. Every table has the same count and hash on both sides.\n",
@@ -130,7 +142,7 @@ fn report(args: &Args, tables: &[MovedTable], took: Duration) -> Result<()> {
     let next = if args.rehearse {
         "The target is empty again. Run the command without --rehearse to move.\n"
     } else {
-        "Next: set `database` to the new URL in sarsen.toml and start the server. Keep the secret key.\n"
+        NEXT
     };
     output::print(next)
 }

@@ -17,6 +17,7 @@ mod library;
 mod logs;
 mod lost_answers;
 mod many_organizations;
+mod moving;
 mod owner_recovery;
 mod printing;
 mod serving;

@@ -4,6 +4,10 @@
 //! earlier attempt of the same move, which then continues after the last copied row. At the end both sides are read
 //! and compared table by table, by row count and by a hash of the content. Until then the target is marked, and no
 //! server starts on it.
+//!
+//! A target without the mark that belongs to the installation of the source is a move that has ended. Both sides are
+//! compared again and nothing is written: equal tables are a success, others an error, because the rows of one side would
+//! be lost.
 
 use crate::clock::Clock;
 use crate::jobs::retry;
@@ -25,6 +29,12 @@ pub enum MoveError {
     /// The target has rows of something else.
     #[error("the target is not empty: its table {0} has rows; choose an empty database")]
     NotEmpty(String),
+    /// The target belongs to the installation of the source, and no longer has the same rows.
+    #[error(
+        "the move into this target is finished, and one of the two databases was used since: {0}. If the server runs on \
+         the target, all is well and there is nothing to do. If it went on with the source, move into an empty database"
+    )]
+    FinishedAndUsed(String),
     /// Another installation moves into the target.
     #[error("another installation is being moved into the target; choose another database")]
     Taken,
@@ -38,7 +48,7 @@ pub enum MoveError {
     #[error("the source is not complete: {0}")]
     Source(String),
     /// Source and target differ.
-    #[error("{0}")]
+    #[error("{0}. Was the source in use? Move into an empty database again")]
     Differs(String),
     /// A database returned an error.
     #[error(transparent)]
@@ -90,6 +100,23 @@ pub struct MovedTable {
     pub hash: String,
 }
 
+/// What a move did.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    /// All tables, equal on both sides.
+    pub tables: Vec<MovedTable>,
+    /// The move had ended before: nothing was written, not even by a rehearsal.
+    pub before: bool,
+}
+
+/// What the target is to this move.
+enum Target {
+    /// It is empty or has the rows of an earlier attempt, and has the mark of this move.
+    Claimed,
+    /// It belongs to the installation of the source.
+    Finished,
+}
+
 /// A move from one open database to another.
 pub struct Move<'a> {
     from: &'a Store,
@@ -112,24 +139,29 @@ impl<'a> Move<'a> {
         Move { from, to, clock, tell: Box::new(tell), progress, told: Instant::now() }
     }
 
-    /// Copies and compares everything, and removes the mark. A `rehearsal` deletes the copied rows instead.
-    pub async fn run(mut self, rehearsal: bool) -> Result<Vec<MovedTable>> {
+    /// Copies and compares everything, and removes the mark. A `rehearsal` deletes the copied rows instead. A move that has
+    /// ended is only compared.
+    pub async fn run(mut self, rehearsal: bool) -> Result<Moved> {
         let moved = |table: &Table| database_move::is_moved(&table.name);
         let tables: Vec<Arc<Table>> =
             transfer::tables(MIGRATIONS)?.into_iter().filter(moved).map(Arc::new).collect();
         self.check_not_served().await?;
-        self.claim_target(&tables).await?;
+        let target = self.claim_target(&tables).await?;
         self.progress.total = self.count(&tables).await?;
+        if matches!(target, Target::Finished) {
+            let tables = self.compare_all(&tables).await;
+            let tables = tables.map_err(|error| match error {
+                MoveError::Differs(table) => MoveError::FinishedAndUsed(table),
+                other => other,
+            });
+            return Ok(Moved { tables: tables?, before: true });
+        }
         for table in &tables {
             self.copy(table).await?;
         }
         // A server that was started meanwhile has changed rows that are copied.
         self.check_not_served().await?;
-        self.begin_step(Step::Comparing);
-        let mut moved = Vec::new();
-        for table in &tables {
-            moved.push(self.compare(table).await?);
-        }
+        let moved = self.compare_all(&tables).await?;
         if rehearsal {
             self.begin_step(Step::Clearing);
             for table in tables.iter().rev() {
@@ -137,7 +169,7 @@ impl<'a> Move<'a> {
             }
         }
         self.to.write("move.end", database_move::end).await?;
-        Ok(moved)
+        Ok(Moved { tables: moved, before: false })
     }
 
     /// Checks that no instance serves from the source. A file needs no check: this process has locked it.
@@ -149,8 +181,8 @@ impl<'a> Move<'a> {
         Ok(())
     }
 
-    /// Checks that the target is empty or has the mark of this move, and marks it.
-    async fn claim_target(&mut self, tables: &[Arc<Table>]) -> Result<()> {
+    /// Checks that the target is empty, has the mark of this move, or is its end. Marks an empty one.
+    async fn claim_target(&mut self, tables: &[Arc<Table>]) -> Result<Target> {
         let source = self.from.read(|snapshot| {
             database_move::check_finished(snapshot)?;
             database_move::installation(snapshot)
@@ -158,8 +190,16 @@ impl<'a> Move<'a> {
         let source = source.await?.ok_or_else(|| {
             MoveError::Source("no server has ever run on it; there is nothing to move".to_owned())
         })?;
-        if self.to.read(database_move::unfinished_source).await?.as_ref() == Some(&source) {
-            return Ok(());
+        let target = self.to.read(|snapshot| {
+            Ok::<_, identity::Error>((
+                database_move::unfinished_source(snapshot)?,
+                database_move::installation(snapshot)?,
+            ))
+        });
+        match target.await? {
+            (Some(marked), _) if marked == source => return Ok(Target::Claimed),
+            (None, Some(installation)) if installation == source => return Ok(Target::Finished),
+            _ => {}
         }
         for table in tables {
             let wanted = table.clone();
@@ -170,7 +210,16 @@ impl<'a> Move<'a> {
         if !self.to.write("move.begin", move |tx| database_move::begin(tx, &source)).await? {
             return Err(MoveError::Taken);
         }
-        Ok(())
+        Ok(Target::Claimed)
+    }
+
+    async fn compare_all(&mut self, tables: &[Arc<Table>]) -> Result<Vec<MovedTable>> {
+        self.begin_step(Step::Comparing);
+        let mut compared = Vec::new();
+        for table in tables {
+            compared.push(self.compare(table).await?);
+        }
+        Ok(compared)
     }
 
     async fn count(&self, tables: &[Arc<Table>]) -> Result<u64> {
@@ -233,8 +282,7 @@ impl<'a> Move<'a> {
         }
         if here != there {
             return Err(MoveError::Differs(format!(
-                "table {} is not the same on both sides: {} rows with hash {} in the source, {} with {} in the \
-                 target. Was the source in use? Move into an empty database again",
+                "table {} is not the same on both sides: {} rows with hash {} in the source, {} with {} in the target",
                 table.name,
                 here.rows,
                 here.hash(),
