@@ -147,11 +147,12 @@ fn outside(report: &mut Report, programs: &Programs) {
         return;
     };
     report.step("sdk", sdk);
-    let Some(counters) = programs.binary("counters") else {
-        report.check("outside", || Err("the example `counters` was not built".into()));
+    let examples = ["counters", "exam_attempts"].map(|name| programs.binary(name));
+    let [Some(counters), Some(exams)] = examples else {
+        report.check("outside", || Err("an example was not built".into()));
         return;
     };
-    report.step("outside: node", || node(binary, counters));
+    report.step("outside: node", || node(binary, counters, exams));
     report.step("outside: python", || {
         let python = places::python();
         let mut command = places::at_root(&python.to_string_lossy(), &["-m", "pytest", "python"]);
@@ -162,14 +163,15 @@ fn outside(report: &mut Report, programs: &Programs) {
     });
 }
 
-fn node(binary: &Path, counters: &Path) -> Result<Counts, String> {
+fn node(binary: &Path, counters: &Path, exams: &Path) -> Result<Counts, String> {
     let mut command = needs::node(&["--test", "--test-concurrency=1", "--test-reporter=spec"])?;
     let tests = node_tests(&places::outside_tests().join("node"));
     command
         .args(tests)
         .current_dir(places::outside_tests())
         .env("SARSEN_BIN", binary)
-        .env("COUNTERS_BIN", counters);
+        .env("COUNTERS_BIN", counters)
+        .env("EXAM_ATTEMPTS_BIN", exams);
     let outcome = process::run(&mut command, STEP_LIMIT)?;
     Ok(of_node(&outcome.stdout).with_status(outcome.success))
 }

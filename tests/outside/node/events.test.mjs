@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { newPerson, startBrowser } from './lib/browser.mjs';
 import { getJson } from './lib/client.mjs';
-import { startCounters } from './lib/counters.mjs';
+import { startCounters } from './lib/examples.mjs';
 import { ROOT, startDemo } from './lib/demo.mjs';
 import { signInTerminal } from './lib/terminal.mjs';
 

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { Client } from '../../../sdk/typescript/dist/sarsen-client.js';
 import { startBrowser } from './lib/browser.mjs';
-import { startCounters } from './lib/counters.mjs';
+import { startCounters } from './lib/examples.mjs';
 
 let server;
 let browser;
