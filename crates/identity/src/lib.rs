@@ -3,8 +3,8 @@
 //!
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
-//! - administration: `organizations`, `organization_deletions`, `administrators`, `departures`, `invitations`, `api_keys`,
-//!   `programs`, `audit`, `links`
+//! - administration: `organizations`, `organization_deletions`, `branding`, `administrators`, `departures`, `invitations`,
+//!   `api_keys`, `programs`, `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - payment providers: `billing`
 //! - events for products: `events`
@@ -30,6 +30,7 @@ pub mod audit;
 pub mod authorization_codes;
 pub mod authorization_requests;
 pub mod billing;
+pub mod branding;
 pub mod catalog;
 pub mod cleanup;
 pub mod clients;

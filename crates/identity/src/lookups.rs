@@ -1,5 +1,5 @@
-//! Caches for frequent reads: clients, verified access tokens and API keys, entitlements, users, organization statuses, the key
-//! ring.
+//! Caches for frequent reads: clients, verified access tokens and API keys, entitlements, users, statuses of organizations and
+//! what their pages show, the key ring.
 //!
 //! The functions that read declare the keys of the rows that an entry depends on. A command that changes one of these
 //! keys invalidates the entry. A revocation therefore takes effect in this process before the call that made it returns.
@@ -13,7 +13,7 @@ use crate::shared::Shared;
 use crate::tokens;
 use crate::users::{self, User};
 use crate::verified_tokens::VerifiedTokens;
-use crate::{Error, Result, Time, clients, keys, organizations};
+use crate::{Error, Result, Time, branding, clients, keys, organizations};
 use std::sync::Arc;
 use store::{Cache, CacheStats, Filled, Snapshot, Store};
 
@@ -42,6 +42,7 @@ pub struct Lookups {
     entitlements: Cache<(UserId, ServiceId), Arc<Entitlement>>,
     users: Cache<UserId, Arc<User>>,
     organizations: Cache<OrganizationId, organizations::Status>,
+    contacts: Cache<OrganizationId, Arc<str>>,
     rings: Cache<(), Ring>,
 }
 
@@ -57,6 +58,7 @@ impl Lookups {
             entitlements: store.cache("entitlements"),
             users: store.cache("users"),
             organizations: store.cache("organizations"),
+            contacts: store.cache("contacts"),
             rings: store.cache("keys"),
             store,
             issuer: issuer.into(),
@@ -88,6 +90,16 @@ impl Lookups {
         let wanted = organization.clone();
         let found = self.store.fill(&self.organizations, organization.clone(), now, move |snapshot| {
             let value = organizations::get(snapshot, &wanted)?.status;
+            Ok::<_, Error>(Some(Filled { value, until: Time::NEVER }))
+        });
+        found.await?.ok_or(Error::NotFound { what: "organization" })
+    }
+
+    /// Gets the contact that the pages of an organization show; empty for none.
+    pub async fn contact(&self, organization: &OrganizationId, now: Time) -> Result<Arc<str>> {
+        let wanted = organization.clone();
+        let found = self.store.fill(&self.contacts, organization.clone(), now, move |snapshot| {
+            let value = branding::get(snapshot, &wanted)?.contact.into();
             Ok::<_, Error>(Some(Filled { value, until: Time::NEVER }))
         });
         found.await?.ok_or(Error::NotFound { what: "organization" })

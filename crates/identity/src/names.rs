@@ -75,12 +75,17 @@ pub(crate) fn of_address(email: &str) -> String {
 /// Validates a display name: 1 to 100 characters, no control characters, none that is invisible or changes the order of
 /// the text around it. Leading and trailing spaces are trimmed.
 pub fn display(field: &'static str, text: &str) -> Result<String> {
-    text::name(text, DISPLAY_LENGTH_MAX).map(str::to_owned).map_err(|problem| {
+    line(field, text, DISPLAY_LENGTH_MAX)
+}
+
+/// The same with another length, in characters.
+pub(crate) fn line(field: &'static str, text: &str, length_max: usize) -> Result<String> {
+    text::name(text, length_max).map(str::to_owned).map_err(|problem| {
         let code = if problem == NameProblem::TooLong { "too_long" } else { "invalid" };
         match problem {
             NameProblem::Hidden => Error::wrong(code, field, problem.to_string()),
             NameProblem::Line | NameProblem::TooLong => {
-                Error::wrong(code, field, format!("use 1 to {DISPLAY_LENGTH_MAX} characters on one line"))
+                Error::wrong(code, field, format!("use 1 to {length_max} characters on one line"))
             }
         }
     })

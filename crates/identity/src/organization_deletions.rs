@@ -9,8 +9,8 @@ use crate::billing::connections;
 use crate::ids::{OrganizationId, UserId};
 use crate::organizations::{self, Organization, PLATFORM, Status};
 use crate::{
-    Error, Result, Time, administrators, api_keys, catalog, cleanup, clients, customers, invitations, plans,
-    services, sessions, subscriptions, user_deletions, users,
+    Error, Result, Time, administrators, api_keys, branding, catalog, cleanup, clients, customers,
+    invitations, plans, services, sessions, subscriptions, user_deletions, users,
 };
 use std::time::Duration;
 use store::{Key, Snapshot, Tx, args, insert, sql, statements};
@@ -153,6 +153,7 @@ pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor
     api_keys::delete_all(tx, id)?;
     invitations::delete_all(tx, id)?;
     administrators::remove_all(tx, id, actor.now)?;
+    branding::delete(tx, id)?;
     organizations::blank(tx, id)?;
     tx.exec(&ERASED, args![id, actor.now])?;
     tx.changed(key(id));

@@ -2,7 +2,7 @@
 
 use crate::allocator;
 use crate::commands::{
-    audit, backup, bench, billing, check, client, demo, doctor, init, key, login, logout, member,
+    audit, backup, bench, billing, branding, check, client, demo, doctor, init, key, login, logout, member,
     move_database, org, owner, plan, rekey, restore, serve, service, subscription, user, whoami,
 };
 use crate::environment::Environment;
@@ -64,6 +64,8 @@ pub enum Command {
     Whoami(whoami::Args),
     /// Organizations: the tenants of a server
     Org(org::Args),
+    /// Branding: what the pages of an organization show
+    Branding(branding::Args),
     /// Members: the administrators of an organization
     Member(member::Args),
     /// Services: the products of an organization
@@ -145,6 +147,7 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::Logout(args) => logout::run(&args, environment),
         Command::Whoami(args) => whoami::run(&args, environment),
         Command::Org(args) => org::run(&args, environment),
+        Command::Branding(args) => branding::run(&args, environment),
         Command::Member(args) => member::run(&args, environment),
         Command::Service(args) => service::run(&args, environment),
         Command::Client(args) => client::run(&args, environment),

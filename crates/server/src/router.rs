@@ -41,6 +41,7 @@ pub fn router() -> Routes {
             get(api::organizations::get).patch(api::organizations::change).delete(api::organizations::delete),
         )
         .route("/api/organizations/{org}/deletion", delete(api::organizations::restore))
+        .route("/api/organizations/{org}/branding", get(api::branding::get).put(api::branding::put))
         .route("/api/organizations/{org}/administrators", get(api::administrators::list))
         .route(
             "/api/organizations/{org}/administrators/{user}",

@@ -1,7 +1,9 @@
 //! Every answer that the server describes can be read by the command that shows it. The types are the commands' own: a
 //! command may meet a server of another version, and reads no more than it shows.
 
-use super::{audit, client, departure, key, member, org, plan, server_owners, service, subscription, user};
+use super::{
+    audit, branding, client, departure, key, member, org, plan, server_owners, service, subscription, user,
+};
 use crate::api_client::parse;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,6 +26,7 @@ fn reads<T: DeserializeOwned>(object: &str, also: &[&str]) {
 #[test]
 fn every_command_reads_what_the_server_describes() {
     reads::<audit::Entry>("AuditEntry", &[]);
+    reads::<branding::Branding>("Branding", &[]);
     reads::<departure::Removed>("RemovedAdministrator", &[]);
     reads::<client::Client>("Client", &[]);
     reads::<client::Secret>("ClientSecret", &[]);

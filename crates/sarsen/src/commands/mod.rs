@@ -9,6 +9,7 @@ pub mod audit;
 pub mod backup;
 pub mod bench;
 pub mod billing;
+pub mod branding;
 pub mod check;
 pub mod client;
 #[cfg(test)]

@@ -61,6 +61,24 @@ fn an_administrator_runs_the_organization_from_a_terminal() {
 }
 
 #[test]
+fn an_owner_says_whom_users_ask_for_help() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    assert_eq!(place.json(&["branding", "show"]), json!({ "contact": "" }));
+    let changed = place.json(&["branding", "change", "--contact", "help@acme.test, room 12"]);
+    assert_eq!(changed, json!({ "contact": "help@acme.test, room 12" }));
+    insta::assert_snapshot!(place.run(&["branding", "show"]).stdout, @"contact  help@acme.test, room 12");
+    let page = ureq::get(format!("{}/o/acme/login", demo.issuer())).call().expect("a page");
+    let page = page.into_body().read_to_string().expect("text");
+    assert!(page.contains("help@acme.test, room 12"), "{page}");
+    assert_eq!(place.json(&["branding", "change", "--contact", ""]), json!({ "contact": "" }));
+    let wrong = place.run(&["branding", "change", "--contact", &"x".repeat(201)]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("200 characters"), "{}", wrong.seen());
+    assert_eq!(place.run(&["branding", "change"]).code, 2);
+}
+
+#[test]
 fn a_key_is_created_used_and_revoked() {
     let place = Place::new();
     let demo = Demo::start(&place);

@@ -4,6 +4,7 @@
 pub(crate) mod administrators;
 pub(crate) mod audit;
 pub(crate) mod billing;
+pub(crate) mod branding;
 pub(crate) mod clients;
 pub(crate) mod customers;
 pub(crate) mod invitations;

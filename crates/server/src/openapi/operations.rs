@@ -3,8 +3,8 @@
 
 use super::Description;
 use crate::api::{
-    administrators, audit, billing, clients, customers, invitations, keys, live, organizations, plans,
-    platform, service, services, subscription, subscriptions, user, users,
+    administrators, audit, billing, branding, clients, customers, invitations, keys, live, organizations,
+    plans, platform, service, services, subscription, subscriptions, user, users,
 };
 use crate::webhooks;
 use identity::api_keys::SERVICE_SCOPES;
@@ -87,6 +87,10 @@ fn of_organizations(api: &mut Description) {
         "Restore a deleted organization",
     )
     .fails(&["not_restorable"]);
+    let base = "/api/organizations/{org}/branding";
+    api.add(Get, base, branding::get, "getBranding", "Get what the pages show");
+    api.add(Put, base, branding::put, "setBranding", "Change what the pages show")
+        .text("The contact stands on the sign-in, on a closed sign-up and on error pages, while the organization is active.");
 
     api.tag("Administrators", "The users who administer an organization, and their invitations.");
     let base = "/api/organizations/{org}/administrators";

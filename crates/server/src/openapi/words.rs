@@ -4,6 +4,7 @@ use crate::api::administrators::REVOKE_MADE;
 use identity::administrators::Role;
 use identity::api_keys::SERVICE_SCOPES;
 use identity::audit;
+use identity::branding;
 use identity::clients::{self, Kind, Pkce};
 use identity::ids::{ApiKeyId, ClientId, UserId};
 use identity::invitations::Offer;
@@ -55,6 +56,14 @@ pub(crate) fn name() -> ObjectBuilder {
         .min_length(Some(1))
         .max_length(Some(names::DISPLAY_LENGTH_MAX))
         .description(Some("On one line; nothing in it is invisible but joiners where a script uses them."))
+}
+
+/// Whom users of an organization ask for help.
+pub(crate) fn contact() -> ObjectBuilder {
+    text().max_length(Some(branding::CONTACT_LENGTH_MAX)).description(Some(
+        "Whom users ask for help: an address, a number, a room. Plain text on one line; the pages show it as it is. An empty \
+         one removes it.",
+    ))
 }
 
 /// The display name of a user, who gets one without it.

@@ -8,6 +8,7 @@ pub(crate) mod assets;
 pub(crate) mod browser;
 pub(crate) mod consent;
 pub(crate) mod console;
+pub(crate) mod contact;
 pub(crate) mod flash;
 pub(crate) mod form_errors;
 pub(crate) mod invitation;

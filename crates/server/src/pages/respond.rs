@@ -1,6 +1,8 @@
 //! Responses that are pages: their headers, their cookies, and error pages.
 
+use super::contact::{Contact, slug_below_o};
 use super::{account, sign_in, views};
+use crate::app::App;
 use crate::web::error::{Problem, retry_after_value};
 use axum::response::{IntoResponse, Response};
 use http::header::{
@@ -10,6 +12,7 @@ use http::header::{
 use http::{HeaderValue, Method, StatusCode};
 use identity::names;
 use maud::Markup;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// `form-action` is left out: browsers apply it to the redirect that follows a form, which leads to a client.
@@ -206,6 +209,31 @@ impl PageError {
         error.link(link_of(path))
     }
 
+    /// The slug of the organization to which its link leads.
+    fn organization(&self) -> Option<&str> {
+        match &self.link {
+            Link::SignIn(slug) | Link::Account(slug) => Some(slug),
+            Link::Start | Link::Again | Link::AgainAt(_) => None,
+        }
+    }
+
+    fn markup(&self, contact: Option<views::Contact<'_>>) -> Markup {
+        let (link_text, link_href) = self.link.parts();
+        let view = views::Problem {
+            status: self.status.as_u16(),
+            title: self.title,
+            what: &self.what,
+            advice: self.advice,
+            details: &self.details,
+            contact,
+            link_text,
+            link_href: &link_href,
+            is_for_administrators: self.leads_to_start(),
+            brand: views::SARSEN,
+        };
+        view.markup()
+    }
+
     /// True if the request can succeed later without a change.
     pub(crate) fn is_temporary(&self) -> bool {
         self.status == StatusCode::SERVICE_UNAVAILABLE
@@ -214,8 +242,7 @@ impl PageError {
 
 /// An address below `/o/{slug}/` leads to the account page there.
 fn link_of(path: &str) -> Link {
-    let slug = path.strip_prefix("/o/").and_then(|rest| rest.split('/').next());
-    match slug.filter(|slug| names::slug("slug", slug).is_ok()) {
+    match slug_below_o(path) {
         Some(slug) => Link::Account(slug.to_owned()),
         None => Link::Start,
     }
@@ -251,23 +278,32 @@ impl From<store::Error> for PageError {
 
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
-        let (link_text, link_href) = self.link.parts();
-        let view = views::Problem {
-            status: self.status.as_u16(),
-            title: self.title,
-            what: &self.what,
-            advice: self.advice,
-            details: &self.details,
-            link_text,
-            link_href: &link_href,
-            is_for_administrators: self.leads_to_start(),
-            brand: views::SARSEN,
-        };
-        let mut response = page(self.status, view.markup(), Vec::new());
+        let mut response = page(self.status, self.markup(None), Vec::new());
         if let Some(wait) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         }
+        response.extensions_mut().insert(ErrorPage(Arc::new(self)));
         response
+    }
+}
+
+/// The error page in a response, for [`ErrorPage::complete`].
+#[derive(Clone)]
+pub(crate) struct ErrorPage(Arc<PageError>);
+
+impl ErrorPage {
+    /// Adds what only the database knows: the contact of the organization that the page is about, by its link, or else by
+    /// the path of the request. Where the server has failed, its database may be what is away, and nobody of an organization
+    /// can help.
+    pub(crate) async fn complete(self, app: &App, path_slug: Option<&str>, response: &mut Response) {
+        let error = self.0;
+        let Some(slug) = error.organization().or(path_slug) else { return };
+        if error.status.is_server_error() {
+            return;
+        }
+        if let Some(contact) = Contact::of_slug(app, slug).await {
+            *response.body_mut() = error.markup(Some(contact.view())).into_string().into();
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! go through the same lane.
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
+use super::contact::Contact;
 use super::flash::clear;
 use super::respond::{PageError, PageResult, see_other};
 use super::sign_up;
@@ -227,6 +228,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
     let action = path(&organization.slug);
     let sign_up = sign_up::address(&organization.slug, next);
     let product = product(app, organization, next).await;
+    let contact = Contact::of(app, organization).await;
     let view = SignIn {
         org_name: &organization.name,
         client_name: product.as_deref(),
@@ -237,6 +239,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
         hidden: &[("next", next)],
         action: &action,
         signup_href: organization.allows_sign_up(app.settings.sign_up).then_some(&sign_up),
+        contact: contact.as_ref().map(Contact::view),
         is_platform: organization.slug == PLATFORM,
         retry_after_s: wait.map(|wait| wait.as_secs().max(1)),
     };

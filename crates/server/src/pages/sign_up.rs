@@ -4,6 +4,7 @@
 //! once, and a taken one cannot. See docs/design/0031.
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
+use super::contact::Contact;
 use super::form_errors::{self, check_new_account};
 use super::respond::PageResult;
 use super::sent_again::{Again, SENT_AGAIN_WITHIN, sign_in_again};
@@ -37,7 +38,7 @@ pub(crate) async fn get(
 ) -> PageResult {
     let organization = active(&app, &slug).await?;
     if !organization.allows_sign_up(app.settings.sign_up) {
-        return Ok(closed(&app, &browser, &organization, asked.get("next")));
+        return Ok(closed(&app, &browser, &organization, asked.get("next")).await);
     }
     let next = asked.get("next");
     let hint = next.and_then(sign_in::login_hint).unwrap_or_default();
@@ -69,7 +70,7 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     browser.check_csrf(app, form)?;
     let organization = active(app, slug).await?;
     if !organization.allows_sign_up(app.settings.sign_up) {
-        return Ok(closed(app, browser, &organization, form.get("next")));
+        return Ok(closed(app, browser, &organization, form.get("next")).await);
     }
     let (name, email, next) = (form.text("name"), form.text("email"), form.get("next"));
     let (fields, password) = (Fields { name, email, next, is_taken: false }, form.text("password"));
@@ -115,10 +116,15 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     }
 }
 
-fn closed(app: &App, browser: &Browser, organization: &Organization, next: Option<&str>) -> Response {
+async fn closed(app: &App, browser: &Browser, organization: &Organization, next: Option<&str>) -> Response {
     let home = home(&organization.slug);
     let sign_in = sign_in::address(&organization.slug, safe_next(next, &home));
-    let view = SignUpClosed { org_name: &organization.name, signin_href: &sign_in };
+    let contact = Contact::of(app, organization).await;
+    let view = SignUpClosed {
+        org_name: &organization.name,
+        contact: contact.as_ref().map(Contact::view),
+        signin_href: &sign_in,
+    };
     browser.page_with(app, StatusCode::FORBIDDEN, view.markup())
 }
 

@@ -75,7 +75,7 @@ pub fn post<H: Handler<T, App, Future = Answer>, T: 'static>(handler: H) -> Meth
 
 /// A handler for PUT.
 pub fn put<H: Handler<T, App, Future = Answer>, T: 'static>(handler: H) -> Methods {
-    Methods::default().on(Method::PUT, handler)
+    Methods::default().put(handler)
 }
 
 /// A handler for PATCH.
@@ -108,6 +108,11 @@ impl Methods {
     /// A further handler, for PATCH.
     pub fn patch<H: Handler<T, App, Future = Answer>, T: 'static>(self, handler: H) -> Methods {
         self.on(Method::PATCH, handler)
+    }
+
+    /// A further handler, for PUT.
+    pub fn put<H: Handler<T, App, Future = Answer>, T: 'static>(self, handler: H) -> Methods {
+        self.on(Method::PUT, handler)
     }
 
     /// A further handler, for DELETE.

@@ -4,7 +4,8 @@
 use super::dispatch::{Answer, Matched, Routes};
 use crate::app::App;
 use crate::oauth::error::OAuthError;
-use crate::pages::respond::PageError;
+use crate::pages::contact::slug_of;
+use crate::pages::respond::{ErrorPage, PageError};
 use crate::web::error::Problem;
 use crate::web::idempotency::{Attempt, detached};
 use axum::response::{IntoResponse, Response};
@@ -109,6 +110,7 @@ where
     let shareable = is_shared(path);
     let versioned = path.starts_with("/api/");
     let shared = shareable && request.headers().contains_key(ORIGIN);
+    let about: Option<Box<str>> = slug_of(path).map(Box::from);
     let asks_first = shared && request.method() == Method::OPTIONS;
     let is_head = request.method() == Method::HEAD;
     let accepted =
@@ -138,6 +140,9 @@ where
         let (current, answered) = current_request::scope(id, caught_in(answered)).await;
         let (mut response, version) =
             answered.unwrap_or_else(|Panicked| (refusal(Problem::internal()), app.store.shown()));
+        if let Some(page) = response.extensions_mut().remove::<ErrorPage>() {
+            Box::pin(page.complete(&app, about.as_deref(), &mut response)).await;
+        }
         let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let headers = response.headers_mut();
         if is_head {

@@ -329,6 +329,7 @@ async fn after_thirty_days_nothing_of_an_organization_is_left_but_its_slug() {
     let deleted = owner.read(&format!("{USERS}?email=user7@acme.test")).await;
     owner.change("DELETE", &format!("{USERS}/{}", text(&deleted["items"][0], "id")), Value::Null).await;
     let id = text(&owner.read("/api/organizations/acme").await, "id").to_owned();
+    owner.change("PUT", "/api/organizations/acme/branding", json!({ "contact": "Erika, room 12" })).await;
     owner.change("DELETE", "/api/organizations/acme", Value::Null).await;
     assert!(tables_of(&server, &id).await.len() > 8);
 
@@ -341,7 +342,7 @@ async fn after_thirty_days_nothing_of_an_organization_is_left_but_its_slug() {
         assert!(server.tidy().await.expect("a turn"));
     }
     assert_eq!(tables_of(&server, &id).await, [""; 0]);
-    for needle in ["ada@acme.test", "user1@acme.test", "Sketch", ADDRESS] {
+    for needle in ["ada@acme.test", "user1@acme.test", "Sketch", "room 12", ADDRESS] {
         assert_eq!(places_of(&server, needle).await, [""; 0], "{needle}");
     }
     let owner = Admin::sign_in(&server, "admin@acme.test", "platform").await;

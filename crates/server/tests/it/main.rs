@@ -5,6 +5,7 @@ mod authorize;
 mod back_ends;
 mod backups;
 mod billing;
+mod branding;
 mod console;
 mod deletion;
 mod demo;

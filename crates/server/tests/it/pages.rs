@@ -198,6 +198,16 @@ async fn administering() {
     let mut other = server.browser();
     other.sign_in("platform", "admin@acme.test").await;
     insta::assert_snapshot!("console_of_an_administrator", shown(&other.get("/console").await));
+    for (organization, contact) in [("acme", "help@acme.test, or Ada in room 12"), ("platform", "Olga & co.")]
+    {
+        let owner = if organization == "acme" { "admin@acme.test" } else { "owner@sarsen.test" };
+        let owner = Admin::sign_in(&server, owner, &format!("org:{organization}")).await;
+        let path = format!("/api/organizations/{organization}/branding");
+        owner.change("PUT", &path, json!({ "contact": contact })).await;
+    }
+    insta::assert_snapshot!("sign_in_contact", shown(&server.browser().get("/o/acme/login").await));
+    insta::assert_snapshot!("no_sign_up_contact", shown(&server.get("/o/platform/signup").send().await));
+    insta::assert_snapshot!("no_link_contact", shown(&server.get("/o/acme/link?token=x").send().await));
     server.stop().await;
 
     let empty = TestServer::start_empty().await;

@@ -19,8 +19,7 @@ const RELEASED: &[(&str, &str)] = &[("0.1.0", include_str!("../fixtures/0.1.0.js
 
 /// Tables of the schema that no command writes: not yet, or in `authorization_requests` not any more, because posted requests
 /// travel in addresses.
-const UNUSED: &[&str] =
-    &["customer_members", "seats", "authorization_requests", "leases", "organization_branding"];
+const UNUSED: &[&str] = &["customer_members", "seats", "authorization_requests", "leases"];
 
 /// A server on which everything was used once. Returns it with what its users hold.
 async fn used() -> (TestServer, serde_json::Value) {
@@ -57,6 +56,7 @@ async fn used() -> (TestServer, serde_json::Value) {
     admin.change("PUT", &format!("{bob}/suspension"), json!({ "reason": "a fixture" })).await;
     let short = admin.request("PATCH", "/api/organizations/acme").header("idempotency-key", "once");
     assert_eq!(short.json(&json!({ "device_flow": "short" })).send().await.status, 200);
+    admin.change("PUT", "/api/organizations/acme/branding", json!({ "contact": "Ada in room 12" })).await;
     // A client that a program made, and that an owner has to look at.
     let key = json!({ "name": "a fixture", "scopes": ["clients:redirects", "clients:write"] });
     let key = admin.make("/api/organizations/acme/keys", key).await;

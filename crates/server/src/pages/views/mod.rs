@@ -52,6 +52,7 @@ pub use form_post::FormPost;
 pub use form_post::SCRIPT;
 pub use invitation::{Invitation, InvitationStep};
 pub use one_time_link::OneTimeLink;
+pub use parts::Contact;
 pub use problem::Problem;
 pub use product::{Accent, Product, ProductUser};
 pub use set_password::SetPassword;

@@ -73,6 +73,21 @@ pub(super) fn address(email: &str) -> Markup {
     html! { bdi { (text::mail::shown(email)) } }
 }
 
+/// Whom users ask for help, in the words of an organization.
+#[derive(Clone, Copy)]
+pub struct Contact<'a> {
+    /// Whose contact it is.
+    pub of: &'a str,
+    /// Text that the organization chose. It is no link, because nobody has checked where it would lead.
+    pub text: &'a str,
+}
+
+impl Contact<'_> {
+    pub(super) fn markup(&self) -> Markup {
+        html! { p.small { "Contact for " bdi { (self.of) } ": " bdi { (self.text) } } }
+    }
+}
+
 /// The account that the page is about, and a link for another user.
 pub(super) fn signed_in_as(user_email: &str, switch_href: &str) -> Markup {
     html! {

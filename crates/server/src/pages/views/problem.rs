@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::shell;
+use super::{Contact, shell};
 
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
@@ -13,6 +13,8 @@ pub struct Problem<'a> {
     pub advice: &'a str,
     /// What the request had.
     pub details: &'a [(&'static str, String)],
+    /// That of the organization that the page is about.
+    pub contact: Option<Contact<'a>>,
     pub link_text: &'a str,
     /// Empty for the page's own address.
     pub link_href: &'a str,
@@ -36,6 +38,7 @@ impl Problem<'_> {
                     }
                 }
                 p.lead { (self.advice) }
+                @if let Some(contact) = self.contact { (contact.markup()) }
                 @if self.is_for_administrators {
                     p.small {
                         "For administrators of this server: " a href=(self.link_href) { (self.link_text) }

@@ -34,10 +34,12 @@ pub fn hostile() -> Pages {
 #[rustfmt::skip]
 pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&str>) -> Pages {
     let (org_name, csrf, hidden) = (org, "token", HIDDEN);
+    let text = error.unwrap_or("help@acme.test, or Ada in room 12");
+    let contact = Some(Contact { of: org, text });
     let wrong = error.map(|text| FormError { text: text.to_owned(), field: Some("password") });
     let wrong = wrong.as_ref();
     let sign_in = SignIn { org_name, client_name: Some(client), email, error, note: None, csrf, hidden,
-        action: "/o/acme/login", signup_href: Some("/o/acme/signup"), is_platform: false, retry_after_s: None };
+        action: "/o/acme/login", signup_href: Some("/o/acme/signup"), contact: None, is_platform: false, retry_after_s: None };
     let sign_up = SignUp { org_name, client_name: Some(client), name, email, error: wrong, is_taken: true, csrf, hidden,
         action: "/o/acme/signup", signin_href: "/o/acme/login" };
     let set_password = |has_password| SetPassword { brand: org, user_email: email, has_password, csrf, hidden,
@@ -66,7 +68,8 @@ pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&st
         ("change_password_recent", change_password(OldPassword::NotNeeded)),
         ("change_password_without", change_password(OldPassword::None)),
         ("set_up", SetUp { csrf, action: "/setup", hidden, error: wrong, email: "", name: "" }.markup()),
-        ("sign_up_closed", SignUpClosed { org_name, signin_href: "/o/acme/login" }.markup()),
+        ("sign_up_closed", SignUpClosed { org_name, contact, signin_href: "/o/acme/login" }.markup()),
+        ("sign_in_contact", SignIn { contact, ..sign_in }.markup()),
         ("one_time_link",
             OneTimeLink { org_name, user_email: email, csrf, hidden, action: "/o/acme/link" }.markup()),
     ]
@@ -203,7 +206,7 @@ fn endings() -> Pages {
         what: "The address it wants to return to is not registered for Request Log.",
         advice: "Go back to where you came from and try again. \
             If that does not help, tell the people who run it.",
-        details: &[], link_text: "Go to the start page", link_href: "/", is_for_administrators: true, brand: SARSEN };
+        details: &[], contact: None, link_text: "Go to the start page", link_href: "/", is_for_administrators: true, brand: SARSEN };
     vec![
         ("done", Done { brand: "Acme", title: "Your device is connected",
             text: "You can go back to your device.", good: true }.markup()),
@@ -213,6 +216,7 @@ fn endings() -> Pages {
         ("problem_with_details", Problem { details: &[("Product", "Request Log".to_owned()),
             ("redirect_uri", format!("https://evil.example/<b>{}", "long".repeat(60)))], ..problem }.markup()),
         ("problem_of_organization", Problem { link_text: "Sign in", link_href: "/o/acme/login",
+            contact: Some(Contact { of: "Acme", text: "help@acme.test, or Ada in room 12" }),
             is_for_administrators: false, ..problem }.markup()),
     ]
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{
+    Contact,
     field::Field,
     parts::{address, error_notice, hidden_fields, titled},
     shell,
@@ -35,6 +36,7 @@ pub struct SignIn<'a> {
     pub action: &'a str,
     /// Only where people may create accounts.
     pub signup_href: Option<&'a str>,
+    pub contact: Option<Contact<'a>>,
     /// Whether administrators sign in here.
     pub is_platform: bool,
     /// Seconds until a retry makes sense: too many attempts, or the server is full.
@@ -71,6 +73,7 @@ impl SignIn<'_> {
                 @if let Some(href) = self.signup_href {
                     p.small { "New here? " a href=(href) { "Create an account" } }
                 }
+                @if let Some(contact) = self.contact { (contact.markup()) }
             }
         };
         // The focus goes to a field at once, so screen readers read the message with the title.

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::shell;
+use super::{Contact, shell};
 
 pub struct SignUpClosed<'a> {
     pub org_name: &'a str,
+    pub contact: Option<Contact<'a>>,
     pub signin_href: &'a str,
 }
 
@@ -18,6 +19,7 @@ impl SignUpClosed<'_> {
                     "The administrators of " strong { bdi { (self.org_name) } }
                     " create the accounts here. Ask one of them for an account or an invitation."
                 }
+                @if let Some(contact) = self.contact { (contact.markup()) }
                 p { "Have an account already? " a href=(self.signin_href) { "Sign in" } }
             }
         };

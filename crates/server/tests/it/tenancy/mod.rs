@@ -147,6 +147,7 @@ pub(crate) fn body(method: &str, route: &str, things: &Things) -> Value {
         ("PUT", "/billing/{connection}/prices/{price}") => json!({ "plan": things.plan }),
         ("PUT", "/billing/{connection}/customers/{billing_customer}")
         | ("POST", "/billing/{connection}/references") => json!({ "user": things.user }),
+        ("PUT", "/branding") => json!({ "contact": "Eve" }),
         ("POST", "/invitations") => json!({ "email": "owner@sarsen.test", "role": "member" }),
         ("PATCH", "/administrators/{user}") => json!({ "role": "member" }),
         ("POST", "/services") => json!({ "slug": "made", "name": "Made" }),
@@ -175,6 +176,7 @@ async fn everything(admin: &Admin<'_>, org: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for list in [
         "",
+        "/branding",
         "/administrators",
         "/invitations",
         "/services",

@@ -63,6 +63,7 @@ async fn members_look_admins_change_and_owners_decide_who_does() {
     let owners_only = |method: &str, route: &str| {
         (route.contains("/administrators") || route.contains("/invitations")) && method != "GET"
             || (method, route) == ("PATCH", "/api/organizations/{org}")
+            || (method, route) == ("PUT", "/api/organizations/{org}/branding")
             || (method, route) == ("POST", "/api/organizations/{org}/keys")
             || (method, route) == ("PUT", "/api/organizations/{org}/clients/{client}/scopes")
             || super::is_connection_write(method, route)
@@ -181,6 +182,7 @@ async fn each_change_is_in_the_audit_trail() {
     let mut rows = Rows::new();
     for (method, route, action) in [
         ("PATCH", "", "organization.renamed"),
+        ("PUT", "/branding", "branding.changed"),
         ("POST", "/invitations", "invitation.created"),
         ("DELETE", "/invitations/{invitation}", "invitation.revoked"),
         ("PATCH", "/administrators/{user}", "administrator.changed"),
