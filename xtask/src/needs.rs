@@ -14,6 +14,7 @@ use crate::report::Report;
 use crate::{places, process};
 
 pub use debian::{MariaDbPrograms, mariadb_programs, postgres_programs};
+pub use go::caddy;
 pub use node::node;
 
 const INSTALL_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -80,6 +81,12 @@ pub static APACHE: Need = debian::package(&["apache2", "libapache2-mod-auth-open
 });
 pub static NGINX: Need = debian::package(&["nginx"], 3, || places::is_file("/usr/sbin/nginx"));
 pub static CADDY: Need = debian::package(&["caddy"], 40, || places::is_file("/usr/bin/caddy"));
+pub static CADDY_FOR_INSTANCES: Need = Need {
+    name: "Caddy, newer than Debian's",
+    from: From::Own(go::install_caddy),
+    megabytes: 60,
+    present: || go::caddy().is_file(),
+};
 pub static H2LOAD: Need = debian::package(&["nghttp2-client"], 5, || places::on_path("h2load"));
 pub static IPROUTE: Need =
     debian::package(&["iproute2"], 3, || places::is_file("/usr/sbin/ip") || places::on_path("ip"));
@@ -125,7 +132,7 @@ pub static EDGE: [&Need; 11] = [
     &PEBBLE,
 ];
 /// What the step `long` of a soak runs with, beside the databases.
-pub static LONG: [&Need; 2] = [&NGINX, &PROMTOOL];
+pub static LONG: [&Need; 3] = [&NGINX, &CADDY_FOR_INSTANCES, &PROMTOOL];
 
 /// What the step `cost` of a soak runs with.
 pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];

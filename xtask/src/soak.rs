@@ -194,7 +194,8 @@ fn long(report: &mut Report, servers: &Servers, chosen: &Chosen<'_>) {
     report.step("long", || {
         let mut command = places::cargo(&["test", "--release", "--no-fail-fast", "--workspace"]);
         command.args(["--exclude", "xtask", "--", "--include-ignored", "--nocapture", "--test-threads=1"]);
-        command.arg(chosen.filter).env("SARSEN_SOAK", "1").envs(servers.variables());
+        command.arg(chosen.filter).env("SARSEN_SOAK", "1").env("SARSEN_CADDY", needs::caddy());
+        command.envs(servers.variables());
         let outcome = process::run(&mut command, LIMIT)?;
         Ok(of_cargo(&outcome.stdout).with_status(outcome.success))
     });

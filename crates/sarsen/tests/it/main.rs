@@ -1,7 +1,7 @@
 //! The program, run as users run it.
 //!
 //! `support.rs` starts and stops it. `browser.rs`: a browser without scripts. `balancer.rs`: a load balancer.
-//! `survival/` and `logs.rs` run on the database that `SARSEN_TEST_DATABASE` names, the rest on SQLite.
+//! `proxied.rs` runs on PostgreSQL where there is one, `survival/` and `logs.rs` run on the database that `SARSEN_TEST_DATABASE` names, the rest on SQLite.
 
 mod administration;
 mod backups;
@@ -20,6 +20,7 @@ mod many_organizations;
 mod moving;
 mod owner_recovery;
 mod printing;
+mod proxied;
 mod serving;
 mod signing_in;
 mod support;
