@@ -1,10 +1,12 @@
 //! Files with secrets: only their owner may read them, from the moment that they exist.
 
 use crate::error::{Error, Result};
+use crate::output;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use store::leftovers::{self, Leftover, Written};
 
 /// The owner may read and write, no one else.
 const PRIVATE: u32 = 0o600;
@@ -41,7 +43,8 @@ fn write_beside(path: &Path, text: &str) -> Result<PathBuf> {
     // A process with the same number may have died and left it.
     let _ = fs::remove_file(&beside);
     let mut file = new_private(&beside).map_err(Error::file("create", path))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written =
+        leftovers::claim(&file).and_then(|()| file.write_all(text.as_bytes())).and_then(|()| file.sync_all());
     if written.is_err() {
         // It is not whole, for example because the disk is full.
         remove(&beside)?;
@@ -52,8 +55,58 @@ fn write_beside(path: &Path, text: &str) -> Result<PathBuf> {
 
 /// Makes a new name in the folder of `path` durable.
 fn flush_folder(path: &Path) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(folder_of(path))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// Removes what killed commands left of copies of databases in the folder of `path`. The user is told of each file.
+pub fn remove_unfinished_copies(path: &Path) {
+    tell_of(&leftovers::remove(folder_of(path), Written::Databases));
+}
+
+/// The same of the texts that are written under the name of `path`, or under a longer one that begins with it.
+pub fn remove_unfinished_texts(path: &Path) {
+    if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
+        tell_of(&leftovers::remove(folder_of(path), Written::Texts(name)));
+    }
+}
+
+/// Removes what killed commands left beside the database and under the names of `texts`. The log has each file.
+pub fn clear_for_a_server(database: Option<&Path>, texts: &[&Path]) {
+    let copies = database.map(|path| leftovers::remove(folder_of(path), Written::Databases));
+    let named = texts.iter().filter_map(|path| Some((path, path.file_name()?.to_str()?)));
+    let texts = named.flat_map(|(path, name)| leftovers::remove(folder_of(path), Written::Texts(name)));
+    for left in copies.into_iter().flatten().chain(texts) {
+        tracing::warn!("{}", describe(&left));
+    }
+}
+
+/// What killed commands left beside the database and the key, without removing it.
+pub fn unfinished(database: Option<&Path>, key: &Path) -> Vec<Leftover> {
+    let mut found =
+        database.map(|path| leftovers::find(folder_of(path), Written::Databases)).unwrap_or_default();
+    if let Some(name) = key.file_name().and_then(|name| name.to_str()) {
+        found.extend(leftovers::find(folder_of(key), Written::Texts(name)));
+    }
+    found
+}
+
+fn tell_of(found: &[Leftover]) {
+    for left in found {
+        output::tell(&format!("sarsen: {}", describe(left)));
+    }
+}
+
+/// A leftover and what became of it, in a sentence.
+fn describe(left: &Leftover) -> String {
+    let (path, bytes, process) = (left.path.display(), left.bytes, left.process);
+    match &left.kept {
+        None => format!("removed {path} ({bytes} bytes), which process {process} left when it was killed"),
+        Some(why) => format!("process {process} left {path} ({bytes} bytes): {why}"),
+    }
 }
 
 fn new_private(path: &Path) -> std::io::Result<File> {

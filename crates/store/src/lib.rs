@@ -64,6 +64,7 @@ mod history;
 mod job;
 mod key;
 mod key_index;
+pub mod leftovers;
 mod log;
 mod log_cursor;
 mod log_place;

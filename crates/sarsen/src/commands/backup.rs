@@ -35,6 +35,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     // SQLite would say that the disk is read-only.
     files::require_own_or_root(database)?;
     server_process::keep_files_private();
+    files::remove_unfinished_copies(&args.file);
     let key = serve::secret_key(&config)?;
     let bytes = backups::copy(database, &args.file, &key)
         .map_err(|error| Error::failed(format!("the backup was not made: {error}")))?;

@@ -41,6 +41,7 @@ struct Answers {
 pub fn run(args: &Args) -> Result<()> {
     let key_file = args.config.parent().unwrap_or(Path::new("")).join("sarsen.key");
     for path in [&args.config, &key_file] {
+        files::remove_unfinished_texts(path);
         if path.exists() {
             return Err(Error::failed(format!(
                 "{} exists; nothing was changed. Edit it, or move it away",

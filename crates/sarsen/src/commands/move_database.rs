@@ -4,7 +4,7 @@ use crate::config::Database;
 use crate::error::{Error, Result};
 use crate::output::{self, Field, Record, column};
 use crate::progress::{ProgressBar, StepProgress};
-use crate::server_process;
+use crate::{files, server_process};
 use serde_json::json;
 use server::SystemClock;
 use server::database_move::{Move, MoveError, Moved, MovedTable, Progress, Step};
@@ -52,6 +52,9 @@ async fn move_all(args: &Args) -> Result<()> {
         && !std::path::Path::new(path).exists()
     {
         return Err(Error::usage(format!("--from: there is no file {path}")));
+    }
+    for path in [&args.from, &args.to].into_iter().filter_map(|url| url.strip_prefix("sqlite:")) {
+        files::remove_unfinished_copies(std::path::Path::new(path));
     }
     let from = open("--from", &args.from).await?;
     let to = open("--to", &args.to).await?;

@@ -49,6 +49,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         backup::require_database(path)?;
     }
     server_process::keep_files_private();
+    files::remove_unfinished_texts(&config.secret_key_file.value);
     // All servers are stopped, so no other command waits, also on SQLite.
     let limits = WriterLimits { command_time: COMMAND_TIME, ..WriterLimits::default() };
     let options = config.store_options(limits);

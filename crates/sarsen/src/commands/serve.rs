@@ -49,6 +49,8 @@ fn serve_until_stopped(args: &Args, context: &Context) -> Result<()> {
     let colours = environment.get("NO_COLOR").is_none();
     let _log = logs::start(&config.log.value, config.log_format.value, colours)?;
     server_process::keep_files_private();
+    let link = beside_data(&config).join(LINK_FILE);
+    files::clear_for_a_server(config.database.value.path(), &[&config.secret_key_file.value, &link]);
     rekey::check_finished(&config)?;
     let key = secret_key(&config)?;
     warn_of_readers(&config);

@@ -13,6 +13,7 @@ mod demo;
 mod doctor;
 mod durability;
 mod help;
+mod leftovers;
 mod library;
 mod logs;
 mod lost_answers;

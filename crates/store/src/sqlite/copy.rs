@@ -4,7 +4,7 @@
 //! backup API copies page by page, in steps; every few steps the copy is flushed, so that the last flush is short.
 //!
 //! The copy is written under another name beside its target, gets a checksum, and is renamed at the end. If the process is killed, no file
-//! has the target's name, and what is left behind ends in `.new`.
+//! has the target's name, and what is left behind ends in `.new` (`leftovers.rs`).
 //!
 //! The snapshot keeps the write-ahead log from starting again. A copy ends with an error before the log reaches the
 //! length at which writes are refused.
@@ -13,6 +13,7 @@ use super::checksum::{self, Checked};
 use super::connection::{Connection, Role};
 use crate::Error;
 use crate::engine::Shared;
+use crate::leftovers;
 use crate::mark::MarkKey;
 use rusqlite::ErrorCode;
 use rusqlite::backup::{Backup, StepResult};
@@ -165,10 +166,10 @@ impl Unfinished {
         // A process with the same number may have died and left it.
         let _ = fs::remove_file(&path);
         let opened = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
-        match opened {
-            Ok(file) => Ok(Unfinished { path, file }),
-            Err(error) => Err(cannot_create(&path, &error)),
-        }
+        let file = opened.map_err(|error| cannot_create(&path, &error))?;
+        let unfinished = Unfinished { path, file };
+        leftovers::claim(&unfinished.file).map_err(|error| unfinished.error(&error))?;
+        Ok(unfinished)
     }
 
     /// Removes the checksum of a copied backup: what follows changes the database.
@@ -221,6 +222,9 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         // After `finish` there is nothing of this name.
         let _ = fs::remove_file(&self.path);
+        // To close the file is not enough: a child of this process that is being started has it too, and a server would find the
+        // restored database locked.
+        let _ = self.file.unlock();
     }
 }
 

@@ -4,6 +4,7 @@
 //! locked too, because it may have other names: hard links, or a container into which only the file is mounted.
 
 use crate::Error;
+use crate::leftovers::has_both_kinds_of_locks;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -101,19 +102,6 @@ impl FileLock {
 /// is a disk.
 fn is_locked_elsewhere(file: &File) -> bool {
     has_both_kinds_of_locks(file) && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
-}
-
-#[cfg(target_os = "linux")]
-fn has_both_kinds_of_locks(file: &File) -> bool {
-    /// NFS, SMB, CIFS, SMB 2 and 3, Ceph, AFS, 9P (statfs(2)).
-    const OF_NETWORKS: [u32; 7] =
-        [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x00C3_6400, 0x5346_414F, 0x0102_1997];
-    rustix::fs::fstatfs(file).is_ok_and(|system| !OF_NETWORKS.contains(&(system.f_type as u32)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn has_both_kinds_of_locks(_: &File) -> bool {
-    false
 }
 
 fn warn_of_other_names(database: &Path) {

@@ -2,6 +2,8 @@
 
 use super::{Finding, State, fail, ok, warn};
 use crate::api_client;
+use crate::config::Config;
+use crate::files;
 use rustix::process::{Resource, getrlimit};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -36,6 +38,23 @@ pub(super) fn disk(folder: &Path) -> Finding {
         FREE_NEEDED..FREE_MIN => warn(CHECK, format!("{message}; free some space soon")),
         _ => ok(CHECK, message),
     }
+}
+
+/// What killed commands left beside the database and the secret key, if there is something.
+pub(super) fn leftovers(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "leftovers";
+    let found = files::unfinished(config.database.value.path(), &config.secret_key_file.value);
+    let shown = found.iter().map(|left| {
+        let (path, process) = (left.path.display(), left.process);
+        match &left.kept {
+            None => format!("{path}, of process {process}"),
+            Some(why) => format!("{path}, of process {process}: {why}"),
+        }
+    });
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    let advice =
+        "the next sarsen serve, backup, restore or rekey that writes there removes those that nobody uses";
+    (!found.is_empty()).then(|| warn(CHECK, format!("killed commands left files: {shown}; {advice}")))
 }
 
 /// The server needs a descriptor a connection. It raises its own soft limit up to the hard limit.

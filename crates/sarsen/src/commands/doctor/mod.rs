@@ -125,6 +125,7 @@ fn check(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
     findings.extend(database::check(config));
     findings.push(backups::newest(config));
     findings.push(machine::disk(&serve::beside_data(config)));
+    findings.extend(machine::leftovers(config));
     findings.push(machine::open_files(config.connections_max.value));
     findings.push(machine::clock());
     findings.push(issuer::proxies(config, environment)?);

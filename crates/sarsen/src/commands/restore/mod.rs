@@ -50,6 +50,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         return rehearsal::run(&args.file, &judge, &serve::beside_data(&config));
     }
     files::require_own(path)?;
+    files::remove_unfinished_copies(path);
     let kept = free_name(path);
     let existed = put(&args.file, path, &kept, &judge)?;
     let old = if existed { format!("The old database is {}.\n", kept.display()) } else { String::new() };
