@@ -91,7 +91,7 @@ impl Console<'_> {
             li.stack {
                 div {
                     p.row.apart {
-                        b { bdi { (organization.name) } }
+                        b.text { bdi { (organization.name) } }
                         span class={ "badge " (status_class(organization.status)) } { (organization.status) }
                     }
                     p.small {

@@ -31,7 +31,7 @@ impl Problem<'_> {
                 h1 { (self.title) }
                 p { (self.what) }
                 @if !self.details.is_empty() {
-                    dl.facts {
+                    dl.facts.long {
                         @for (name, text) in self.details {
                             dt { (name) } dd translate="no" { bdi { (text) } }
                         }
