@@ -163,7 +163,8 @@ async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid,
     match accepted.await {
         Ok((_, user)) => Ok(done(app, browser.sign_in(app, &user, PLATFORM, CONSOLE).await?)),
         Err(Error::Taken { .. }) => {
-            let text = "There is an account with this e-mail address already. Sign in to accept.";
+            let text = "There is an account with this e-mail address already. Sign in to accept. If it is not yours, ask an \
+                        owner of this server for a link that sets its password, and open the invitation again.";
             again(StatusCode::UNPROCESSABLE_ENTITY, &FormError::of_form(text)).await
         }
         Err(error @ Error::Invalid { .. }) => {

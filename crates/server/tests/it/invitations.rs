@@ -298,9 +298,37 @@ async fn an_address_that_a_stranger_registered_gets_no_role_and_no_proof() {
     assert_eq!(role(&owner, "boss@bigcorp.test").await, None, "the stranger gets nothing without the link");
     assert!(!stranger.get("/console").await.body.contains("you are an"));
     // An administrator's link proves no address: the account stays the one of who knows its password.
-    let refused = accept_as_new(&mut server.browser(), &link, PASSWORD).await;
+    let mut boss = server.browser();
+    let refused = accept_as_new(&mut boss, &link, PASSWORD).await;
     assert_eq!(refused.status, 422, "{refused:?}");
     assert_eq!(account(&server, "boss@bigcorp.test").await["email_verified"], false);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_a_stranger_at_their_address_accepts_with_the_help_of_an_owner_of_the_server() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "org:platform").await;
+    let mut stranger = hijacker(&server, "boss@bigcorp.test").await;
+    let link = owner.invite("boss@bigcorp.test", "owner").await;
+    let mut boss = server.browser();
+    let refused = accept_as_new(&mut boss, &link, PASSWORD).await;
+    assert!(refused.status == 422 && refused.body.contains("ask an owner of this server"), "{refused:?}");
+
+    let squatted = account(&server, "boss@bigcorp.test").await;
+    let users = "/api/organizations/platform/users";
+    let path = format!("{users}/{}/password-link", text(&squatted, "id"));
+    let made = platform.make(&path, Value::Null).await;
+    let page = open_link(&mut boss, &path_of(text(&made, "url"))).await;
+    let (csrf, id) = (page.input("csrf"), page.input("link"));
+    let fields = [("csrf", &*csrf), ("link", &*id), ("password", PASSWORD)];
+    assert_eq!(boss.post("/password", &fields).await.status, 303);
+    assert_eq!(accept(&mut boss, &link).await.status, 303, "the invitation is still good");
+    assert_eq!(role(&owner, "boss@bigcorp.test").await.as_deref(), Some("owner"));
+    assert!(stranger.get("/console").await.header("location").starts_with("/login"), "the session ended");
+    let old = server.browser().sign_in_with("platform", "boss@bigcorp.test", "hijacker's own").await;
+    assert_eq!(old.status, 422, "{old:?}");
     server.stop().await;
 }
 
