@@ -7,22 +7,16 @@
 //! The next attempt at an account that waits is drawn by lot among the networks that asked for it since the last one, so that
 //! asking often wins nothing. For a minute after the delay it belongs to the network that has drawn the lowest number; when that
 //! one has not come by then, to whoever comes.
-//!
-//! The table has a fixed size and holds no names: its keys are keyed hashes, so that nobody can aim at a place in it.
 
+use super::fixed_table::{Counter, FixedTable, Key};
 use identity::Time;
 use identity::ids::{OrganizationId, UserId};
 use identity::secrets::SecretKey;
-use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use web::network::{Counted, Network};
 
-/// Places in the table, in sets of [`WAYS`].
-const PLACES: usize = 32_768;
-/// Places in which one key may be.
-const WAYS: usize = 8;
 /// The delay while another attempt is under way.
 const A_MOMENT: Duration = Duration::from_secs(1);
 /// How long an attempt that was drawn is kept for its network.
@@ -50,8 +44,6 @@ const SITE: Rule = Rule { free: 120, forget: Duration::from_secs(5), delay_max: 
 /// The state of one key.
 #[derive(Clone, Copy, Default)]
 struct Meter {
-    /// The keyed hash; 0 for an empty place.
-    key: u64,
     wrong: u32,
     /// Attempts whose result is not known yet.
     open: u32,
@@ -66,9 +58,9 @@ struct Meter {
 }
 
 /// The budgets of accounts, known browsers and networks.
+#[derive(Debug)]
 pub(crate) struct PasswordGuesses {
-    secret: SecretKey,
-    places: Mutex<Vec<Meter>>,
+    table: FixedTable<Meter>,
     refused: AtomicU64,
 }
 
@@ -77,10 +69,10 @@ pub(crate) struct PasswordGuesses {
 #[must_use = "an attempt that is dropped counts for nothing"]
 #[derive(Debug)]
 pub(crate) struct Attempt<'t> {
-    table: &'t PasswordGuesses,
-    own: u64,
+    table: &'t FixedTable<Meter>,
+    own: Key,
     /// Those of the network, with the rule of each.
-    of_network: Vec<(u64, Rule)>,
+    of_network: Vec<(Key, Rule)>,
 }
 
 /// The result of a comparison.
@@ -94,16 +86,16 @@ impl Attempt<'_> {
     /// Counts the result. A right password clears the account's budget, not that of the network: an attacker may have an
     /// account too.
     pub(crate) fn end(self, outcome: Outcome, now: Time) {
-        let mut places = self.table.places.lock();
+        let mut meters = self.table.lock();
         match outcome {
             Outcome::Right => {
-                let meter = place(&mut places, self.own);
+                let meter = meters.of(self.own);
                 (meter.wrong, meter.lot) = (0, 0);
             }
             Outcome::Wrong => {
-                place(&mut places, self.own).count(ACCOUNT, now);
+                meters.of(self.own).count(ACCOUNT, now);
                 for (key, rule) in &self.of_network {
-                    place(&mut places, *key).count(*rule, now);
+                    meters.of(*key).count(*rule, now);
                 }
             }
         }
@@ -112,22 +104,15 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        let mut places = self.table.places.lock();
-        let meter = place(&mut places, self.own);
+        let mut meters = self.table.lock();
+        let meter = meters.of(self.own);
         meter.open = meter.open.saturating_sub(1);
-    }
-}
-
-impl std::fmt::Debug for PasswordGuesses {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("PasswordGuesses(…)")
     }
 }
 
 impl PasswordGuesses {
     pub(crate) fn new(secret: SecretKey) -> PasswordGuesses {
-        let places = Mutex::new(vec![Meter::default(); PLACES]);
-        PasswordGuesses { secret, places, refused: AtomicU64::new(0) }
+        PasswordGuesses { table: FixedTable::new(secret, "password guesses"), refused: AtomicU64::new(0) }
     }
 
     /// Begins an attempt in a browser that is not known for the account; otherwise returns the time to wait. `email` is
@@ -139,15 +124,18 @@ impl PasswordGuesses {
         address: IpAddr,
         now: Time,
     ) -> Result<Attempt<'_>, Duration> {
-        let own = self.key(&["account", organization.as_str(), &email.trim().to_lowercase()]);
+        let own = self.table.key(&["account", organization.as_str(), &email.trim().to_lowercase()]);
         let of_network = |counted: Counted| {
             let rule = if counted.is_site() { SITE } else { NETWORK };
-            (self.key(&["network", &counted.to_string()]), rule)
+            (self.table.key(&["network", &counted.to_string()]), rule)
         };
         let network = Network::of(address);
         // Of all networks of a site there is one lot.
         let customer = network.customer().to_string();
-        let lot = |number: u32| self.key(&["lot", &own.to_string(), &number.to_string(), &customer]);
+        let lot = |number: u32| {
+            let parts = ["lot", &own.to_string(), &number.to_string(), &customer];
+            self.table.number(&parts).max(1)
+        };
         self.admit(own, network.counted().map(of_network).collect(), Some(&lot), now)
     }
 
@@ -158,21 +146,21 @@ impl PasswordGuesses {
         browser: &str,
         now: Time,
     ) -> Result<Attempt<'_>, Duration> {
-        let own = self.key(&["known", user.as_str(), browser]);
+        let own = self.table.key(&["known", user.as_str(), browser]);
         self.admit(own, Vec::new(), None, now)
     }
 
     /// Begins an attempt that counts for `own` and a network. `lot` draws for an attempt at `own`, by its number.
     fn admit(
         &self,
-        own: u64,
-        of_network: Vec<(u64, Rule)>,
+        own: Key,
+        of_network: Vec<(Key, Rule)>,
         lot: Option<&dyn Fn(u32) -> u64>,
         now: Time,
     ) -> Result<Attempt<'_>, Duration> {
-        let mut places = self.places.lock();
-        let network = of_network.iter().try_for_each(|(key, rule)| place(&mut places, *key).wait(*rule, now));
-        let meter = place(&mut places, own);
+        let mut meters = self.table.lock();
+        let network = of_network.iter().try_for_each(|(key, rule)| meters.of(*key).wait(*rule, now));
+        let meter = meters.of(own);
         let begun = network.and_then(|()| {
             let is_drawn = lot.is_none_or(|lot| meter.draws(ACCOUNT, lot, now));
             meter.wait(ACCOUNT, now)?;
@@ -183,33 +171,22 @@ impl PasswordGuesses {
             return Err(wait);
         }
         meter.open += 1;
-        Ok(Attempt { table: self, own, of_network })
+        Ok(Attempt { table: &self.table, own, of_network })
     }
 
     /// Attempts that were refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
-
-    fn key(&self, parts: &[&str]) -> u64 {
-        let all: Vec<&str> = ["password guesses"].iter().chain(parts).copied().collect();
-        self.secret.derive_number(&all).max(1)
-    }
 }
 
-/// The place of a key. A new one takes the place of the one with the fewest wrong passwords.
-fn place(places: &mut [Meter], key: u64) -> &mut Meter {
-    let first = (key % (PLACES / WAYS) as u64) as usize * WAYS;
-    let set = &mut places[first..first + WAYS];
-    let known = set.iter().position(|meter| meter.key == key);
-    let at = known.or_else(|| {
-        (0..WAYS).min_by_key(|at| (set[*at].key != 0, set[*at].open, set[*at].wrong, set[*at].opens))
-    });
-    let meter = &mut set[at.unwrap_or(0)];
-    if meter.key != key {
-        *meter = Meter { key, ..Meter::default() };
+impl Counter for Meter {
+    /// Attempts under way, wrong passwords, and the end of the delay.
+    type Worth = (u32, u32, Time);
+
+    fn worth(&self) -> (u32, u32, Time) {
+        (self.open, self.wrong, self.opens)
     }
-    meter
 }
 
 impl Meter {
@@ -484,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_does_not_grow_and_keeps_what_is_attacked_most() {
+    fn the_table_keeps_what_is_attacked_most() {
         let table = guesses();
         for from in 0..10 {
             assert!(guess(&table, "ada@acme.test", from, START).is_ok());
@@ -492,7 +469,6 @@ mod tests {
         for account in 0..100_000 {
             let _ = guess(&table, &format!("{account}@acme.test"), account, START);
         }
-        assert_eq!(table.places.lock().len(), PLACES);
         assert!(guess(&table, "ada@acme.test", 1, START).is_err());
     }
 }

@@ -1,11 +1,9 @@
 //! The accounts that the sign-up form makes for one network: as many in an hour as the setting says, evenly spread, after 64 at
 //! once or a tenth of the setting, if that is more. A site has twice as much.
-//!
-//! The table has a fixed size and holds no names: its keys are keyed hashes, so that nobody can aim at a place in it.
 
+use super::fixed_table::{Counter, FixedTable, Key};
 use identity::Time;
 use identity::secrets::SecretKey;
-use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,24 +12,18 @@ use web::network::{Counted, Network};
 /// Accounts that a network may make at once, if it may make so many in an hour: a class in its first minute.
 const AT_ONCE: u32 = 64;
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// Places in the table, in sets of [`WAYS`].
-const PLACES: usize = 32_768;
-/// Places in which one key may be.
-const WAYS: usize = 8;
 
 /// What networks and sites have spent.
+#[derive(Debug)]
 pub(crate) struct SignUps {
-    secret: SecretKey,
+    table: FixedTable<Spent>,
     per_hour: u32,
-    places: Mutex<Vec<Spent>>,
     refused: AtomicU64,
 }
 
 /// What one network or site has spent: each sign-up moves `until` on by the time in which one is earned again.
 #[derive(Clone, Copy, Default)]
 struct Spent {
-    /// The keyed hash; 0 for an empty place.
-    key: u64,
     /// In microseconds. When this is over, nothing counts any more.
     until: i64,
 }
@@ -47,8 +39,8 @@ struct Rule {
 /// A sign-up that may be made. Dropped without [`SignUp::count`] it does not count: no account was made.
 #[must_use = "a sign-up that is dropped does not count"]
 pub(crate) struct SignUp<'t> {
-    table: &'t SignUps,
-    spent: Vec<(u64, Rule)>,
+    table: &'t FixedTable<Spent>,
+    spent: Vec<(Key, Rule)>,
 }
 
 impl SignUp<'_> {
@@ -60,47 +52,38 @@ impl SignUp<'_> {
 
 impl Drop for SignUp<'_> {
     fn drop(&mut self) {
-        let mut places = self.table.places.lock();
+        let mut counters = self.table.lock();
         for (key, rule) in &self.spent {
-            place(&mut places, *key).until -= rule.each;
+            counters.of(*key).until -= rule.each;
         }
-    }
-}
-
-impl std::fmt::Debug for SignUps {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("SignUps(…)")
     }
 }
 
 impl SignUps {
     /// Counts for a network up to this many an hour.
     pub(crate) fn new(secret: SecretKey, per_hour: u32) -> SignUps {
-        let places = Mutex::new(vec![Spent::default(); PLACES]);
-        SignUps { secret, per_hour: per_hour.max(1), places, refused: AtomicU64::new(0) }
+        let table = FixedTable::new(secret, "sign-ups");
+        SignUps { table, per_hour: per_hour.max(1), refused: AtomicU64::new(0) }
     }
 
     /// Begins a sign-up from an address, or returns the time to wait. One under way counts, so that many at once do not all get
     /// through.
     pub(crate) fn begin(&self, address: IpAddr, now: Time) -> Result<SignUp<'_>, Duration> {
         let now = now.millis() * 1000;
-        let rule = |counted: Counted| {
-            let key = self.secret.derive_number(&["sign-ups", &counted.to_string()]).max(1);
-            (key, self.rule(counted))
-        };
-        let spent: Vec<(u64, Rule)> = Network::of(address).counted().map(rule).collect();
-        let mut places = self.places.lock();
+        let rule = |counted: Counted| (self.table.key(&[&counted.to_string()]), self.rule(counted));
+        let spent: Vec<(Key, Rule)> = Network::of(address).counted().map(rule).collect();
+        let mut counters = self.table.lock();
         for (key, rule) in &spent {
-            if let Err(wait) = place(&mut places, *key).wait(*rule, now) {
+            if let Err(wait) = counters.of(*key).wait(*rule, now) {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 return Err(wait);
             }
         }
         for (key, rule) in &spent {
-            place(&mut places, *key).until += rule.each;
+            counters.of(*key).until += rule.each;
         }
-        drop(places);
-        Ok(SignUp { table: self, spent })
+        drop(counters);
+        Ok(SignUp { table: &self.table, spent })
     }
 
     /// Sign-ups that were refused.
@@ -116,17 +99,12 @@ impl SignUps {
     }
 }
 
-/// The place of a key. A new one takes the place of the one that has spent least.
-fn place(places: &mut [Spent], key: u64) -> &mut Spent {
-    let first = (key % (PLACES / WAYS) as u64) as usize * WAYS;
-    let set = &mut places[first..first + WAYS];
-    let known = set.iter().position(|spent| spent.key == key);
-    let at = known.or_else(|| (0..WAYS).min_by_key(|at| (set[*at].key != 0, set[*at].until)));
-    let spent = &mut set[at.unwrap_or(0)];
-    if spent.key != key {
-        *spent = Spent { key, until: 0 };
+impl Counter for Spent {
+    type Worth = i64;
+
+    fn worth(&self) -> i64 {
+        self.until
     }
-    spent
 }
 
 impl Spent {
@@ -218,13 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn the_table_does_not_grow_and_keeps_who_has_spent_most() {
+    fn the_table_keeps_who_has_spent_most() {
         let table = sign_ups(200);
         assert_eq!(made(&table, "203.0.113.9", START), 64);
         for number in 0..100_000_u32 {
             let _ = make(&table, &std::net::Ipv4Addr::from(0x0a00_0000 + number).to_string(), START);
         }
-        assert_eq!(table.places.lock().len(), PLACES);
         assert!(make(&table, "203.0.113.9", START).is_err());
     }
 }
