@@ -186,14 +186,31 @@ mod tests {
             }
             shed
         };
-        attack(&mut lane, 2000);
-        lane.now += Duration::from_secs(1);
-        for _ in 0..40 {
-            let shed = lane.push("10.0.0.1", "acme", "class");
+        // For so long that the room which they were lent at first is used up.
+        for _ in 0..1000 {
+            attack(&mut lane, 20);
+            lane.queue.pop();
+            lane.now += Duration::from_millis(50);
+        }
+        assert!(lane.queue.len() <= lane.room.common / 2, "the half that an organization may have");
+        let mut served = Vec::new();
+        for number in 0..40 {
+            let mut shed = lane.push("10.0.0.1", "acme", "class");
+            shed.extend(attack(&mut lane, 20));
             assert!(shed.iter().all(|(job, _)| *job == "attack"), "{shed:?}");
+            // 40 come in a fifth of a second.
+            if number % 10 == 0 {
+                served.extend(lane.queue.pop());
+            }
+        }
+        for _ in 0..lane.queue.len() {
             let shed = attack(&mut lane, 20);
             assert!(shed.iter().all(|(job, _)| *job == "attack"), "{shed:?}");
+            served.extend(lane.queue.pop());
         }
+        let class = served.iter().filter(|(job, _)| *job == "class").count();
+        assert_eq!(class, 40, "all of the class were served, of {}", served.len());
+        assert!(served.len() > class, "beside the attack");
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn uncapitalised(sentence: &str) -> String {
 }
 
 /// Reads a JSON body. `rules` are its rules beyond the types.
-pub(super) fn read_body<T: DeserializeOwned>(
+pub(crate) fn read_body<T: DeserializeOwned>(
     bytes: &[u8],
     rules: impl FnOnce(&T, &mut FieldErrors),
 ) -> Result<T, Problem> {
