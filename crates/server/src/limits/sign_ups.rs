@@ -1,5 +1,10 @@
 //! The accounts that the sign-up form makes for one network: as many in an hour as the setting says, evenly spread, after 64 at
 //! once or a tenth of the setting, if that is more. A site has twice as much.
+//!
+//! Addresses of this machine count like all others, unlike at the share of connections (`web/src/places.rs`). There the
+//! address is the one that connects, which behind a proxy is the proxy's, for everybody. Here it is the client's own. A sign-up
+//! from this machine is then a person or a script on it, or everybody behind a proxy that was not listed: to count nobody would
+//! let such a proxy take the limit away without a word.
 
 use super::fixed_table::{Counter, FixedTable, Key};
 use identity::Time;
