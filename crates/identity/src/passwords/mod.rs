@@ -13,9 +13,8 @@ use crate::organizations::Organization;
 use crate::secrets::Random;
 use crate::users::User;
 use crate::{Error, Result, Time};
-use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::password_hash::phc::{Output, ParamsString, PasswordHash, Salt};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use store::{Snapshot, Tx, args, sql, statements, upsert};
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -42,10 +41,31 @@ statements! {
     static DELETE = sql("DELETE FROM passwords WHERE user_id = ?1");
 }
 
-fn argon2() -> Result<Argon2<'static>> {
-    let params =
-        Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|error| Error::Internal(error.to_string()))?;
-    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+const ALGORITHM: Algorithm = Algorithm::Argon2id;
+const VERSION: Version = Version::V0x13;
+
+/// The memory in which a thread hashes one password after the other. The first allocates it, 19 MiB; to let the system map
+/// and clear so many pages anew for each would take a good part of the time of a hash.
+#[derive(Default)]
+pub struct Memory(Vec<Block>);
+
+impl Memory {
+    /// Whether nothing was hashed in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn blocks(&mut self, params: &Params) -> &mut [Block] {
+        self.0.resize(params.block_count(), Block::new());
+        &mut self.0
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    /// Without its content, from which a password could be guessed.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").field("blocks", &self.0.len()).finish_non_exhaustive()
+    }
 }
 
 /// Validates a new password: 8 to 128 characters, at most 512 bytes, no NUL, none that is guessed first. There are no
@@ -124,11 +144,32 @@ fn normal(password: &str) -> String {
 }
 
 /// Hashes a new password. Slow by design.
-pub fn hash(password: &str, random: &dyn Random) -> Result<String> {
+pub fn hash(password: &str, random: &dyn Random, memory: &mut Memory) -> Result<String> {
     let mut salt = [0_u8; 16];
     random.fill(&mut salt);
-    let hashed = argon2()?.hash_password_with_salt(normal(password).as_bytes(), &salt);
+    let hashed = hashed(password, &salt, memory);
     hashed.map(|hash| hash.to_string()).map_err(|error| Error::Internal(format!("argon2: {error}")))
+}
+
+fn hashed(password: &str, salt: &[u8], memory: &mut Memory) -> argon2::password_hash::Result<PasswordHash> {
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, None)?;
+    let parameters = ParamsString::try_from(&params)?;
+    let mut hash = [0; Params::DEFAULT_OUTPUT_LEN];
+    let password = normal(password);
+    let blocks = memory.blocks(&params);
+    Argon2::new(ALGORITHM, VERSION, params).hash_password_into_with_memory(
+        password.as_bytes(),
+        salt,
+        &mut hash,
+        blocks,
+    )?;
+    Ok(PasswordHash {
+        algorithm: ALGORITHM.ident(),
+        version: Some(VERSION.into()),
+        params: parameters,
+        salt: Some(Salt::new(salt)?),
+        hash: Some(Output::new(&hash)?),
+    })
 }
 
 /// The result of a verification.
@@ -143,10 +184,10 @@ pub enum Verdict {
 }
 
 /// Compares a password with a stored hash. Slow by design.
-pub fn verify(password: &str, stored: &str) -> Result<Verdict> {
+pub fn verify(password: &str, stored: &str, memory: &mut Memory) -> Result<Verdict> {
     let stored = PasswordHash::new(stored)
         .map_err(|error| Error::Internal(format!("stored password hash: {error}")))?;
-    if argon2()?.verify_password(normal(password).as_bytes(), &stored).is_err() {
+    if !matches(password, &stored, memory).unwrap_or(false) {
         return Ok(Verdict::Wrong);
     }
     let number = |name: &str| stored.params.get_decimal(name);
@@ -155,6 +196,29 @@ pub fn verify(password: &str, stored: &str) -> Result<Verdict> {
         && number("t") == Some(PASSES)
         && number("p") == Some(LANES);
     Ok(if current { Verdict::Right } else { Verdict::Outdated })
+}
+
+/// Whether a password has this hash, by the hash's own parameters.
+fn matches(
+    password: &str,
+    stored: &PasswordHash,
+    memory: &mut Memory,
+) -> argon2::password_hash::Result<bool> {
+    let (Some(salt), Some(expected)) = (&stored.salt, &stored.hash) else { return Ok(false) };
+    let algorithm = Algorithm::try_from(stored.algorithm.as_str())?;
+    let version = stored.version.map(Version::try_from).transpose()?.unwrap_or_default();
+    let params = Params::try_from(stored)?;
+    let mut hash = vec![0; expected.len()];
+    let password = normal(password);
+    let blocks = memory.blocks(&params);
+    Argon2::new(algorithm, version, params).hash_password_into_with_memory(
+        password.as_bytes(),
+        salt,
+        &mut hash,
+        blocks,
+    )?;
+    // Outputs are compared in constant time.
+    Ok(Output::new(&hash)? == *expected)
 }
 
 /// Stores the hash of a user's password.
@@ -190,20 +254,23 @@ pub fn get(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Option<String>>
 mod tests {
     use super::*;
     use crate::secrets::testing::Seeded;
+    use argon2::PasswordHasher;
 
     #[test]
     fn a_hash_verifies_and_old_parameters_are_detected() {
-        let stored = hash("correct horse", &Seeded::new(1)).expect("hashes");
+        let memory = &mut Memory::default();
+        let random = Seeded::new(1);
+        let stored = hash("correct horse", &random, memory).expect("hashes");
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
-        assert_eq!(verify("correct horse", &stored).expect("verifies"), Verdict::Right);
-        assert_eq!(verify("wrong horse", &stored).expect("verifies"), Verdict::Wrong);
-        let accented = hash("r\u{e9}sum\u{e9} 2027", &Seeded::new(1)).expect("hashes");
-        assert_eq!(verify("re\u{301}sume\u{301} 2027", &accented).expect("verifies"), Verdict::Right);
-        assert_eq!(verify("anything", DUMMY_HASH).expect("a valid hash"), Verdict::Wrong);
+        assert_eq!(verify("correct horse", &stored, memory).expect("verifies"), Verdict::Right);
+        assert_eq!(verify("wrong horse", &stored, memory).expect("verifies"), Verdict::Wrong);
+        let accented = hash("r\u{e9}sum\u{e9} 2027", &random, memory).expect("hashes");
+        assert_eq!(verify("re\u{301}sume\u{301} 2027", &accented, memory).expect("verifies"), Verdict::Right);
+        assert_eq!(verify("anything", DUMMY_HASH, memory).expect("a valid hash"), Verdict::Wrong);
         let weak =
             Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(64, 1, 1, None).expect("valid"));
         let weak = weak.hash_password_with_salt(b"old", b"saltsaltsalt").expect("hashes").to_string();
-        assert_eq!(verify("old", &weak).expect("verifies"), Verdict::Outdated);
+        assert_eq!(verify("old", &weak, memory).expect("verifies"), Verdict::Outdated);
     }
 
     #[test]

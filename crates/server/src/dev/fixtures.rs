@@ -92,7 +92,7 @@ pub async fn fill(
     });
     let (organization, plans) = found.await?;
     let plans: Vec<String> = plans.into_iter().map(|plan| plan.slug).collect();
-    let hash = passwords::hash(&password, random)?;
+    let hash = passwords::hash(&password, random, &mut passwords::Memory::default())?;
     let common = Arc::new(Common { organization, grants, plans, hash });
     let last_buyer = count.saturating_sub(1) / 2 * 2;
     let plan = common.plan_of(last_buyer)?.to_owned();

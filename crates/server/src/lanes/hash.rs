@@ -2,9 +2,10 @@
 //! it. A job keeps its place when its request ends.
 
 use super::fair_queue::{Chance, FairQueue, Origin, Room};
+use identity::passwords::Memory;
 use identity::secrets::Random;
 use metrics::{Histogram, Page};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +17,8 @@ use web::network::Network;
 const DEADLINE: Duration = Duration::from_millis(1500);
 /// How long a job may be shed, if others of the same weight came later.
 const SHED_WITHIN: Duration = Duration::from_millis(25);
+/// How long a thread without a job keeps the memory of the last one.
+const MEMORY_KEPT: Duration = Duration::from_secs(2);
 /// The lowest priority, as `nice` counts: requests come first.
 pub(crate) const LOWEST_PRIORITY: i32 = 19;
 
@@ -66,7 +69,7 @@ struct Queue {
 
 struct Job {
     arrived: Instant,
-    run: Box<dyn FnOnce() + Send>,
+    run: Box<dyn FnOnce(&mut Memory) + Send>,
     /// Whether its caller still waits for it.
     wanted: Box<dyn Fn() -> bool + Send>,
 }
@@ -97,19 +100,19 @@ impl HashLane {
         HashLane { shared, threads }
     }
 
-    /// Runs `job` on the lane. [`Full`] if there is no room for it, or none any more.
+    /// Runs `job` on the lane, in the memory that its thread keeps. [`Full`] if there is no room for it, or none any more.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         asker: Asker<'_>,
-        job: impl FnOnce() -> T + Send + 'static,
+        job: impl FnOnce(&mut Memory) -> T + Send + 'static,
     ) -> Result<T, Full> {
         let (reply, answer) = oneshot::channel();
         let reply = Arc::new(Mutex::new(Some(reply)));
         let asked = reply.clone();
         let job = Job {
             arrived: Instant::now(),
-            run: Box::new(move || {
-                let result = job();
+            run: Box::new(move |memory| {
+                let result = job(memory);
                 if let Some(reply) = reply.lock().take() {
                     // Nobody may wait any more; the work is done all the same.
                     let _ = reply.send(result);
@@ -205,6 +208,7 @@ impl Shared {
     fn work(&self, nice: i32) {
         // Where the system does not allow it, the lane works at normal priority.
         let _ = rustix::process::setpriority_process(None, nice);
+        let mut memory = Memory::default();
         loop {
             let job = {
                 let mut queue = self.queue.lock();
@@ -212,7 +216,13 @@ impl Shared {
                     match queue.jobs.pop() {
                         Some(job) => break job,
                         None if queue.is_closed => return,
-                        None => self.arrived.wait(&mut queue),
+                        None if memory.is_empty() => self.arrived.wait(&mut queue),
+                        None => {
+                            if self.arrived.wait_for(&mut queue, MEMORY_KEPT).timed_out() {
+                                let unused = std::mem::take(&mut memory);
+                                MutexGuard::unlocked(&mut queue, || drop(unused));
+                            }
+                        }
                     }
                 };
                 queue.running += 1;
@@ -222,7 +232,8 @@ impl Shared {
                 let began = Instant::now();
                 self.waits.observe(began.saturating_duration_since(job.arrived));
                 // A job that panics drops its reply: its caller gets an error, the thread goes on.
-                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.run)).is_err() {
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (job.run)(&mut memory))).is_err()
+                {
                     tracing::error!("a job on the hash lane panicked");
                 }
                 let took = began.elapsed();
@@ -271,7 +282,7 @@ mod tests {
         let (release, blocked) = mpsc::channel::<()>();
         let busy = lane.clone();
         let first = tokio::spawn(async move {
-            let wait = move || blocked.recv().is_err();
+            let wait = move |_: &mut Memory| blocked.recv().is_err();
             busy.run(from("10.0.0.9", "a"), wait).await
         });
         while lane.shared.queue.lock().running == 0 {
@@ -280,14 +291,14 @@ mod tests {
         let mut class = Vec::new();
         for number in 0..40 {
             let lane = lane.clone();
-            class.push(tokio::spawn(async move { lane.run(from("10.0.0.1", "a"), move || number).await }));
+            class.push(tokio::spawn(async move { lane.run(from("10.0.0.1", "a"), move |_| number).await }));
         }
         while lane.waiting() < 40 {
             tokio::task::yield_now().await;
         }
         // Another browser takes back one place.
         let other = lane.clone();
-        let other = tokio::spawn(async move { other.run(from("10.0.0.2", "b"), || ()).await });
+        let other = tokio::spawn(async move { other.run(from("10.0.0.2", "b"), |_| ()).await });
         while lane.shared.refused.load(Ordering::Relaxed) < 1 {
             tokio::task::yield_now().await;
         }
@@ -312,7 +323,7 @@ mod tests {
         let (release, blocked) = mpsc::channel::<()>();
         let busy = lane.clone();
         let first = tokio::spawn(async move {
-            let wait = move || blocked.recv().is_err();
+            let wait = move |_: &mut Memory| blocked.recv().is_err();
             busy.run(from("10.0.0.1", "a"), wait).await
         });
         while lane.shared.queue.lock().running == 0 {
@@ -321,15 +332,15 @@ mod tests {
         let mut waiting = Vec::new();
         for _ in 0..3 {
             let lane = lane.clone();
-            waiting.push(tokio::spawn(async move { lane.run(from("10.0.0.1", "a"), || ()).await }));
+            waiting.push(tokio::spawn(async move { lane.run(from("10.0.0.1", "a"), |_| ()).await }));
         }
         while lane.waiting() < 3 {
             tokio::task::yield_now().await;
         }
-        let refused = lane.run(from("10.0.0.1", "a"), || ()).await;
+        let refused = lane.run(from("10.0.0.1", "a"), |_| ()).await;
         assert!(refused.is_err(), "the fourth of one network");
         let other = lane.clone();
-        let other = tokio::spawn(async move { other.run(from("10.0.0.2", "b"), || 7).await });
+        let other = tokio::spawn(async move { other.run(from("10.0.0.2", "b"), |_| 7).await });
         while lane.waiting() < 4 {
             tokio::task::yield_now().await;
         }

@@ -309,7 +309,8 @@ pub(crate) async fn check_password(
         Some(user) => browser.asker_for(app, &organization.slug, user),
         None => browser.asker(&organization.slug),
     };
-    let verdict = app.hash_lane.run(asker.clone(), move || passwords::verify(&tried, &stored)).await;
+    let verdict =
+        app.hash_lane.run(asker.clone(), move |memory| passwords::verify(&tried, &stored, memory)).await;
     let verdict = match verdict {
         Ok(verdict) => verdict?,
         Err(full) => return Ok(Checked::Full(full.retry_after)),
@@ -348,7 +349,8 @@ async fn upgrade(
 ) -> Result<(), Error> {
     let mut salt = [0; 16];
     app.random().fill(&mut salt);
-    let hashed = app.hash_lane.run(asker, move || passwords::hash(&password, &Fixed(salt))).await;
+    let hashed =
+        app.hash_lane.run(asker, move |memory| passwords::hash(&password, &Fixed(salt), memory)).await;
     // A full lane must not refuse a correct sign-in: the next one upgrades the hash.
     let Ok(hash) = hashed else { return Ok(()) };
     let (user, hash) = (user.id.clone(), hash?);

@@ -235,7 +235,8 @@ pub(crate) async fn hash(app: &App, password: &str, asker: Asker<'_>) -> Result<
     let mut salt = [0; 16];
     app.random().fill(&mut salt);
     let password = password.to_owned();
-    let hashed = app.hash_lane.run(asker, move || passwords::hash(&password, &Fixed(salt))).await;
+    let hashed =
+        app.hash_lane.run(asker, move |memory| passwords::hash(&password, &Fixed(salt), memory)).await;
     match hashed {
         Ok(hash) => Ok(hash?),
         Err(full) => Err(Refused::Full(full.retry_after)),

@@ -78,7 +78,7 @@ impl FullLane {
             let mut job: Waiting = Box::pin(async move {
                 let known = is_known.then(|| organization.clone());
                 let asker = Asker { address, organization: &organization, known };
-                app.hash_lane.run(asker, move || gate.wait()).await
+                app.hash_lane.run(asker, move |_| gate.wait()).await
             });
             // It is taken before it waits for anything.
             let refused =

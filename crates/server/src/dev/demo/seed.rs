@@ -89,7 +89,7 @@ pub fn new_password(app: &App) -> Result<Password> {
     let drawn = letters(b"abcdefghjkmnpqrstuvwxyz", 16, app.random());
     let groups: Vec<&str> = (0..4).map(|group| &drawn[group * 4..group * 4 + 4]).collect();
     let text = groups.join("-");
-    Ok(Password { hash: passwords::hash(&text, app.random())?, text })
+    Ok(Password { hash: passwords::hash(&text, app.random(), &mut passwords::Memory::default())?, text })
 }
 
 struct Person {

@@ -128,7 +128,8 @@ async fn evil_twin_of_ada(server: &TestServer) {
         profile: users::Profile::named("Ada"),
         email_verified: false,
     };
-    let hash = passwords::hash("a password of the twin", random).expect("hashes");
+    let hash =
+        passwords::hash("a password of the twin", random, &mut passwords::Memory::default()).expect("hashes");
     let actor = server.app.system();
     let made = server.app.store.write("test", move |tx| {
         organizations::create(tx, &organization, "evil", "Evil", true, &actor)?;
