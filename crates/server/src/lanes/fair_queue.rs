@@ -2,11 +2,12 @@
 //!
 //! It has two parts: the reserve, which only known browsers enter, and the common part. In each part one network has at
 //! most a quarter of the room, and a site two; in the common part one organization has at most half. A job that exceeds a
-//! limit does not lose by being last: of all jobs that the limit concerns, one of the heaviest network or organization leaves,
-//! by chance among equals. From the reserve it goes to the common part. From there it goes to the lent room, if its network
-//! was quiet (`lent_room.rs`) and the queue is not longer than twice the two parts; otherwise it is shed. The weight of a
-//! network or organization is the number of its jobs that wait or ran lately, so that one that comes again and again is
-//! heavier than one that is new. A network weighs at least half of its site.
+//! limit does not lose by being last: of all jobs that the limit concerns, one of the heavy networks or organizations
+//! leaves (those with a quarter of the weight of the heaviest, beside one job), by chance, and one that came lately before an older one.
+//! From the reserve it goes to the common part. From there it goes to the lent room, if its network was quiet
+//! (`lent_room.rs`), the part is not full, and the queue is not longer than twice the two parts; otherwise it is shed. The
+//! weight of a network or organization is the number of its jobs that wait or ran lately, so that one that comes again and
+//! again is heavier than one that is new. A network weighs at least half of its site.
 //!
 //! A job of the two parts that comes while more jobs wait than these have room for takes the place of a lent one, the latest.
 //!
@@ -21,6 +22,8 @@ use web::network::Network;
 
 /// How many jobs of one known browser and account may wait.
 const PER_KNOWN: usize = 2;
+/// What has this part of the weight of the heaviest beside one job more is heavy.
+const HEAVY: usize = 4;
 /// How many jobs that ran count, for each place of a part.
 const RECENT: usize = 4;
 
@@ -152,8 +155,10 @@ impl<J> FairQueue<J> {
         if !reserved {
             self.make_room(&origin, room, chance, &mut shed);
         }
-        while reserved && let Some(leaving) = self.surplus(&origin, true, room, chance) {
-            let Some(waiting) = self.jobs.get_mut(&leaving) else { break };
+        if reserved
+            && let Some((leaving, _)) = self.surplus(&origin, true, room, chance)
+            && let Some(waiting) = self.jobs.get_mut(&leaving)
+        {
             waiting.room = Where::Common;
             let moved = waiting.origin.clone();
             self.reserve.remove(leaving, &moved);
@@ -173,12 +178,15 @@ impl<J> FairQueue<J> {
         shed
     }
 
-    /// Lends room or sheds jobs until the common part is within the limits that a job from `new` may have exceeded.
+    /// Lends room to a job or sheds one, if a job from `new` has exceeded a limit of the common part. Not more than one: when
+    /// the room has become smaller, those who wait already keep their places.
     fn make_room(&mut self, new: &Origin, room: Room, chance: &mut impl Chance<J>, shed: &mut Vec<J>) {
-        while let Some(leaving) = self.surplus(new, false, room, chance) {
-            let Some(mut waiting) = self.jobs.remove(&leaving) else { break };
+        if let Some((leaving, limit)) = self.surplus(new, false, room, chance)
+            && let Some(mut waiting) = self.jobs.remove(&leaving)
+        {
             self.common.remove(leaving, &waiting.origin);
-            if self.lend(leaving, &waiting.origin, room) {
+            // A full part is full of others, who would take the room back at once: then it is better to be told now.
+            if !matches!(limit, Limit::Part) && self.lend(leaving, &waiting.origin, room) {
                 waiting.room = Where::Lent;
                 self.jobs.insert(leaving, waiting);
             } else {
@@ -201,21 +209,27 @@ impl<J> FairQueue<J> {
         }
     }
 
-    /// The number of a job that leaves its part, because a job from `new` has exceeded a limit.
-    fn surplus(&self, new: &Origin, reserved: bool, room: Room, chance: &mut impl Chance<J>) -> Option<u64> {
+    /// The number of a job that leaves its part, because a job from `new` has exceeded this limit.
+    fn surplus(
+        &self,
+        new: &Origin,
+        reserved: bool,
+        room: Room,
+        chance: &mut impl Chance<J>,
+    ) -> Option<(u64, Limit)> {
         let limit = self.exceeded(new, reserved, room)?;
-        let mut heaviest = self.heaviest(new, reserved, limit);
+        let mut heavy = self.heavy(new, reserved, limit);
         // So that the newest of all is the last one.
-        heaviest.sort_by_key(|source| source.jobs.last());
+        heavy.sort_by_key(|source| source.jobs.last());
         let is_early = |number: &u64| !self.jobs.get(number).is_some_and(|one| chance.is_late(&one.job));
-        let all = || heaviest.iter().map(|source| source.jobs);
+        let all = || heavy.iter().map(|source| source.jobs);
         let late = all().map(|jobs| &jobs[jobs.partition_point(is_early)..]);
         let late: Vec<&[u64]> = late.filter(|jobs| !jobs.is_empty()).collect();
         let equals = if late.is_empty() { all().collect() } else { late };
         let mut drawn = chance.draw(equals.iter().map(|jobs| jobs.len()).sum());
         for jobs in equals {
             match jobs.get(drawn) {
-                Some(number) => return Some(*number),
+                Some(number) => return Some((*number, limit)),
                 None => drawn -= jobs.len(),
             }
         }
@@ -238,17 +252,26 @@ impl<J> FairQueue<J> {
         limits.into_iter().find(|(limit, most)| exceeded(*limit, *most)).map(|(limit, _)| limit)
     }
 
-    /// The jobs that the limit concerns and that belong to the heaviest network or organization.
-    fn heaviest(&self, new: &Origin, reserved: bool, limit: Limit) -> Vec<Source<'_>> {
+    /// The jobs that the limit concerns and that belong to heavy networks or organizations. Thus a new job is one of them
+    /// unless it is clearly lighter, and is refused at once; else an old one would leave for it again and again where all
+    /// weigh about the same, and hear of it after a wait. Nobody hears of who leaves the reserve: there only the heaviest do.
+    fn heavy(&self, new: &Origin, reserved: bool, limit: Limit) -> Vec<Source<'_>> {
         let part = if reserved { &self.reserve } else { &self.common };
         // The reserve is apart from a storm on an organization.
-        let weight = |source: &Source<'_>| match (source.network_weight, source.organization_weight) {
+        let weights = |source: &Source<'_>| match (source.network_weight, source.organization_weight) {
             (network, _) if reserved => (network, 0),
             (network, organization) => (network.max(organization), network.min(organization)),
         };
+        let is_heavy = |weight: usize, heaviest: usize| {
+            weight == heaviest || (!reserved && HEAVY * weight.saturating_sub(1) >= heaviest)
+        };
         let mut concerned = part.sources(limit, new);
-        let heaviest = concerned.iter().map(weight).max();
-        concerned.retain(|source| Some(weight(source)) == heaviest);
+        let mut keep_heavy = |weight: &dyn Fn(&Source<'_>) -> usize| {
+            let heaviest = concerned.iter().map(weight).max().unwrap_or(0);
+            concerned.retain(|source| is_heavy(weight(source), heaviest));
+        };
+        keep_heavy(&|source| weights(source).0);
+        keep_heavy(&|source| weights(source).1);
         concerned
     }
 }
@@ -424,6 +447,25 @@ mod tests {
     }
 
     #[test]
+    fn a_new_one_is_refused_at_once_unless_it_is_clearly_lighter() {
+        let room = Room { common: 16, ..ROOM };
+        for (ran, expected) in [(1, true), (0, false)] {
+            let mut queue = FairQueue::default();
+            for _ in 0..ran {
+                queue.push(stranger(9, "9"), false, room, *START, &mut Late(0));
+                queue.pop();
+            }
+            for network in (0..4).cycle().take(room.common) {
+                let old = stranger(network, &network.to_string());
+                assert!(queue.push(old, false, room, *START, &mut Late(0)).is_empty());
+            }
+            // Each of the others has four that wait. One beside the new one is a quarter of that.
+            let shed = queue.push(stranger(9, "9"), true, room, *START, &mut Late(0));
+            assert_eq!(shed, [expected], "{ran} ran before");
+        }
+    }
+
+    #[test]
     fn one_job_more_of_a_network_costs_the_same_in_a_long_queue() {
         /// Counts what it is asked.
         struct Counting(std::cell::Cell<usize>);
@@ -561,5 +603,58 @@ mod tests {
             queue.push(stranger(network, "e"), "job", ROOM, *START, &mut Drawn(0));
         }
         assert_eq!(queue.len(), 9);
+    }
+
+    /// Draws from a seed. Times are in seconds.
+    struct Simulated {
+        now: f64,
+        seed: u64,
+    }
+
+    impl Simulated {
+        /// From 0 to below 1, by a linear congruential generator (Knuth's MMIX).
+        fn random(&mut self) -> f64 {
+            self.seed =
+                self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.seed >> 11) as f64 / (1_u64 << 53) as f64
+        }
+    }
+
+    impl Chance<f64> for Simulated {
+        fn is_late(&self, arrived: &f64) -> bool {
+            self.now - arrived < super::super::hash::SHED_WITHIN.as_secs_f64()
+        }
+        fn draw(&mut self, most: usize) -> usize {
+            (self.random() * most as f64) as usize
+        }
+    }
+
+    #[test]
+    fn who_is_refused_hears_it_at_once_at_any_load() {
+        const CAPACITY: f64 = 60.0;
+        for multiple in [1.0, 1.2, 1.5, 3.0, 10.0] {
+            let mut chance = Simulated { now: 0.0, seed: 7 };
+            let mut queue = FairQueue::default();
+            let (mut thread_free, mut refused) = (0.0, Vec::new());
+            for turn in 0..(CAPACITY * multiple * 20.0) as u32 {
+                chance.now += -(1.0 - chance.random()).ln() / (CAPACITY * multiple);
+                while thread_free <= chance.now {
+                    let Some(arrived) = queue.pop() else { break };
+                    thread_free = f64::max(thread_free, arrived) + 1.0 / CAPACITY;
+                }
+                // The room follows the time of a hash, which is longer now and then.
+                let places = if chance.random() < 0.3 { 60 } else { 90 };
+                let account = (turn % 100) as u8;
+                let origin = stranger(account, &(account % 10).to_string());
+                let at = *START + std::time::Duration::from_secs_f64(chance.now);
+                let arrived = chance.now;
+                let shed = queue.push(origin, arrived, Room::of(places, 1), at, &mut chance);
+                refused.extend(shed.into_iter().map(|since| arrived - since));
+            }
+            refused.sort_by(f64::total_cmp);
+            let place = refused.len() * 99 / 100;
+            let p99 = refused.get(place).copied().unwrap_or(0.0);
+            assert!(p99 < 0.05, "{multiple} times the capacity: {} refused, p99 {p99} s", refused.len());
+        }
     }
 }

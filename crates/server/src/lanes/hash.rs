@@ -16,7 +16,7 @@ use web::network::Network;
 /// How long a job may wait before it starts, and half of that of one in lent room.
 const DEADLINE: Duration = Duration::from_millis(1500);
 /// How long a job may be shed, if others of the same weight came later.
-const SHED_WITHIN: Duration = Duration::from_millis(25);
+pub(super) const SHED_WITHIN: Duration = Duration::from_millis(35);
 /// How long a thread without a job keeps the memory of the last one.
 const MEMORY_KEPT: Duration = Duration::from_secs(2);
 /// The lowest priority, as `nice` counts: requests come first.
