@@ -11,6 +11,7 @@ use crate::{files, logs, output};
 use server::{App, Bound, Limits, SecretKey};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Run the server until SIGTERM or Ctrl-C. Another Ctrl-C, from a second later on, stops it at once.
 #[derive(clap::Args)]
@@ -72,7 +73,7 @@ fn serve_until_stopped(args: &Args, context: &Context) -> Result<()> {
 
 async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Certificate>) -> Result<()> {
     server::first_start::prepare(&app).await.map_err(Error::domain(server_process::UNUSABLE))?;
-    write_link(config, &app).await?;
+    let link_file = write_link(config, &app).await?;
     let limits = Limits {
         connections: config.connections_max.value,
         connections_per_network: config.connections_per_network_max.value,
@@ -83,12 +84,13 @@ async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Cert
     let running = server_process::start(app.clone(), bound, limits).await?;
     let follows = certificate.map(|certificate| tokio::spawn(certificate.follow()));
     serve_commands(config, &app);
+    let removes_link = link_file.map(|file| tokio::spawn(remove_used_link(file, app.clone())));
     for address in &running.addresses {
         tracing::info!(%address, issuer = app.settings.issuer, "listening");
     }
     server_process::until_stopped(running, signals, config.log_format.value).await;
-    if let Some(follows) = follows {
-        follows.abort();
+    for task in [follows, removes_link].into_iter().flatten() {
+        task.abort();
     }
     Ok(())
 }
@@ -113,12 +115,12 @@ async fn answer(app: App, request: Request, uid: u32) -> Answer {
     done.map_or_else(|error| Answer::Refused(error.to_string()), Answer::Done)
 }
 
-/// Until the server has an owner, a file has the link for the first one. No log has it.
-async fn write_link(config: &Config, app: &App) -> Result<()> {
+/// Until the server has an owner, a file has the link for the first one. No log has it. Returns the file.
+async fn write_link(config: &Config, app: &App) -> Result<Option<PathBuf>> {
     let path = beside_data(config).join(LINK_FILE);
     let link = server::first_start::link(app).await;
     match link.map_err(|error| Error::failed(format!("cannot make the set-up link: {error}")))? {
-        None => files::remove(&path),
+        None => files::remove(&path).map(|()| None),
         Some(link) => {
             files::replace_private(&path, &format!("{link}\n"))?;
             let text = format!(
@@ -130,7 +132,24 @@ async fn write_link(config: &Config, app: &App) -> Result<()> {
                 // The file has it too, if nobody reads this.
                 LogFormat::Text => drop(writeln!(std::io::stderr(), "{text}")),
             }
-            Ok(())
+            Ok(Some(path))
+        }
+    }
+}
+
+/// Removes the file with the link when the server has an owner, whom this instance or another one has let in: a used link
+/// is worthless, and its file would make people look for what it is good for.
+async fn remove_used_link(file: PathBuf, app: App) {
+    const EVERY: Duration = Duration::from_secs(2);
+    loop {
+        tokio::time::sleep(EVERY).await;
+        // While the database does not answer, the next look may succeed.
+        if matches!(server::first_start::has_owner(&app).await, Ok(true)) {
+            match files::remove(&file) {
+                Ok(()) => tracing::info!("the server has an owner; the file of the set-up link is removed"),
+                Err(error) => tracing::warn!(%error, "the file of the used set-up link stays"),
+            }
+            return;
         }
     }
 }

@@ -20,6 +20,8 @@ fn start(place: &Place) -> (Running, String) {
     let page = browser.open(link.trim());
     let typed = [("email", "olga@sarsen.test"), ("name", "Olga"), ("password", OLD)];
     assert_eq!(browser.submit(&page, "/setup", &typed).status, 200);
+    running.wait_for("the file of the set-up link is removed");
+    assert!(!place.path("setup-link.txt").exists());
     (running, issuer)
 }
 

@@ -69,10 +69,14 @@ fn has_platform(snapshot: &mut Snapshot<'_>) -> Result<bool> {
     }
 }
 
+/// Whether the installation has an owner.
+pub async fn has_owner(app: &App) -> Result<bool> {
+    Ok(app.store.point(administrators::has_platform_owner).await?)
+}
+
 /// Creates a set-up link, unless the installation has an owner.
 pub async fn link(app: &App) -> Result<Option<String>> {
-    let has_owner = app.store.point(administrators::has_platform_owner).await?;
-    if has_owner {
+    if has_owner(app).await? {
         return Ok(None);
     }
     let now = app.now();
