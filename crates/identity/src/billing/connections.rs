@@ -125,8 +125,12 @@ pub fn check_secret(secret: &str) -> Result<()> {
         && SECRET_LENGTH.contains(&secret.len())
         && secret.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_good {
-        let problem = "this is no signing secret; copy the one that the provider shows for this address: it begins with \
-                       whsec_";
+        let problem = format!(
+            "this is no signing secret; copy the one that the provider shows for this address, whole: it begins with \
+             {SECRET_PREFIX} and has {} to {} letters, digits and signs",
+            SECRET_LENGTH.start(),
+            SECRET_LENGTH.end()
+        );
         return Err(Error::invalid("secret", problem));
     }
     Ok(())
