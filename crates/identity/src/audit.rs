@@ -162,6 +162,7 @@ pub struct Entry {
 }
 
 statements! {
+    static NEWEST = sql("SELECT created_at FROM audit WHERE organization_id = ?1 ORDER BY id DESC LIMIT 1");
     static IDS = sql("SELECT id FROM audit WHERE organization_id = ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM audit WHERE organization_id = ?1 AND id = ?2");
     static PAGE = sql("SELECT id, actor, target FROM audit WHERE organization_id = ?1 AND id > ?2 AND id < ?3
@@ -401,6 +402,11 @@ fn page(
             target_name: name(row.get(8)?),
         })
     })?)
+}
+
+/// The time of the newest entry of an organization.
+pub fn newest(snapshot: &mut Snapshot<'_>, organization: &OrganizationId) -> Result<Option<Time>> {
+    Ok(snapshot.one(&NEWEST, args![organization], |row| row.get(0))?)
 }
 
 /// A name, unless its user was deleted: their address is the id then, and that of their invitations is empty.

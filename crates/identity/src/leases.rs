@@ -13,6 +13,7 @@ statements! {
     // ';' is the letter after ':'.
     static SERVING = sql("SELECT name FROM leases
      WHERE name >= 'instance:' AND name < 'instance;' AND ends_at > ?1 ORDER BY name LIMIT 1");
+    static LATEST = sql("SELECT MAX(ends_at) FROM leases WHERE ends_at < ?1");
     static FORGET = sql("DELETE FROM leases WHERE name >= 'instance:' AND name < 'instance;' AND ends_at <= ?1");
 }
 
@@ -50,6 +51,11 @@ pub fn forget_ended(tx: &mut Tx<'_>, now: Time) -> Result<()> {
 /// Whether an instance serves from this database at `now`.
 pub fn is_served(snapshot: &mut Snapshot<'_>, now: Time) -> Result<bool> {
     Ok(snapshot.one(&SERVING, args![now], |row| row.get::<String>(0))?.is_some())
+}
+
+/// The latest end of a lease that ends.
+pub fn latest_end(snapshot: &mut Snapshot<'_>) -> Result<Option<Time>> {
+    Ok(snapshot.one(&LATEST, args![Time::NEVER], |row| row.get::<Option<Time>>(0))?.flatten())
 }
 
 fn name_of(instance: &str) -> String {

@@ -139,6 +139,10 @@ pub fn remove(path: &Path) -> Result<()> {
 /// Creates a folder, and its parents, that only its owner may enter. A folder that exists must belong to this user.
 pub fn private_folder(path: &Path) -> Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file("create", path))?;
+    require_own_folder(path)
+}
+
+fn require_own_folder(path: &Path) -> Result<()> {
     let owner = fs::metadata(path).map_err(Error::file("read", path))?.uid();
     if owner != rustix::process::geteuid().as_raw() {
         return Err(Error::usage(format!(
@@ -147,6 +151,27 @@ pub fn private_folder(path: &Path) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Fails if [`private_folder`] would, or if nothing can be written to the folder. For root the user of the server is not known.
+pub fn check_private_folder(path: &Path) -> Result<()> {
+    if path.exists() && !rustix::process::geteuid().is_root() {
+        require_own_folder(path)?;
+    }
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if parent == Path::new("") => Some(PathBuf::from(".")),
+        other => other.map(Path::to_owned),
+    };
+    let mut there = path.to_owned();
+    while !there.exists() {
+        let Some(above) = parent(&there) else { break };
+        there = above;
+    }
+    if !there.is_dir() {
+        return Err(Error::failed(format!("{} is no folder; choose another folder", there.display())));
+    }
+    let refused = |error: rustix::io::Errno| Error::file("write to", &there)(error.into());
+    rustix::fs::access(&there, rustix::fs::Access::WRITE_OK).map_err(refused)
 }
 
 /// Fails if the file belongs to another user: what replaces it would belong to this one, and the server could not open

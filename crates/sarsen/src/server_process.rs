@@ -5,7 +5,7 @@ use crate::config::{Database, LogFormat};
 use crate::error::{Error, Result};
 use crate::logs;
 use rustix::fs::{Access, Mode};
-use server::look::look;
+use server::look::{Looked, look};
 use server::memory_limit;
 use server::{
     App, Bound, Limits, Running, SecretKey, Settings, Signals, Store, StoreError, StoreOptions, SystemClock,
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// A database that takes longer than this to open is mentioned.
@@ -51,17 +51,44 @@ pub fn open_store(database: &Database, options: StoreOptions) -> Result<Store> {
     open_store_or_else(database, options, waits)
 }
 
+/// How long a server waits for its database server, and between two tries.
+const REACHED_WITHIN: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// The same for a server with this key. A database that it cannot serve stays at its schema, so that the program that made
 /// it can serve it again.
 pub fn open_store_of(database: &Database, mut options: StoreOptions, key: &SecretKey) -> Result<Store> {
     fit_caches(&mut options);
     let waits = || tracing::warn!(%database, "waiting for the database");
     // A file that is new, or in use, or whose server was killed, shows nothing: what is wrong with it, opening it says.
-    let looked = when_slow(waits, || look(&options, Some(key.clone())));
-    match looked.ok().flatten().and_then(|found| found.problem) {
-        Some(problem) => Err(Error::domain(UNUSABLE)(problem)),
-        None => open_store(database, options),
+    match when_slow(waits, || look_when_reached(database, &options, key)) {
+        Ok(Some(Looked { problem: Some(problem), .. })) => Err(Error::domain(UNUSABLE)(problem)),
+        Err(error @ StoreError::Unavailable { .. }) if database.path().is_none() => {
+            Err(unopened(format!("within {REACHED_WITHIN:?}: {error}")))
+        }
+        _ => open_store(database, options),
     }
+}
+
+/// Looks again while the database server is away or ends connections, for some time.
+fn look_when_reached(
+    database: &Database,
+    options: &StoreOptions,
+    key: &SecretKey,
+) -> std::result::Result<Option<Looked>, StoreError> {
+    let until = Instant::now() + REACHED_WITHIN;
+    loop {
+        match look(options, Some(key.clone())) {
+            Err(StoreError::Unavailable { .. }) if database.path().is_none() && Instant::now() < until => {
+                std::thread::park_timeout(PAUSE);
+            }
+            looked => return looked,
+        }
+    }
+}
+
+fn unopened(why: impl std::fmt::Display) -> Error {
+    Error::failed(format!("the database cannot be opened {why}"))
 }
 
 /// Caches take no more than the control group of this process has room for.
@@ -111,7 +138,7 @@ pub(crate) fn open_store_or_else(
 }
 
 /// Names the folder, because SQLite's error would name one of its own files.
-fn check_folder(database: &Path) -> Result<()> {
+pub(crate) fn check_folder(database: &Path) -> Result<()> {
     let folder = database.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let wrong = |what: &str| {
         Err(Error::failed(format!(
@@ -142,15 +169,20 @@ pub fn app(
 
 /// Takes the addresses before anything else is done: another server may have them.
 pub fn bind(addresses: &[SocketAddr]) -> Result<Bound> {
-    Bound::new(addresses).map_err(|error| {
-        let ListenError { taken, text } = ListenError::new(addresses, &error);
-        match taken {
-            true => {
-                Error::Failed(format!("{text}; stop the program that has it, or use --listen with another"))
-            }
-            false => Error::Failed(text),
-        }
-    })
+    try_bind(addresses).map_err(cannot_bind)
+}
+
+/// What to say then.
+pub fn cannot_bind(error: ListenError) -> Error {
+    match error.taken {
+        true => Error::Failed(format!("{error}; stop the program that has it, or use --listen with another")),
+        false => error.into(),
+    }
+}
+
+/// The same for a caller that knows what to do with an address that is taken.
+pub fn try_bind(addresses: &[SocketAddr]) -> std::result::Result<Bound, ListenError> {
+    Bound::new(addresses).map_err(|error| ListenError::new(addresses, &error))
 }
 
 /// Starts to serve.
@@ -172,8 +204,22 @@ impl ListenError {
         let shown: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         ListenError {
             taken: error.kind() == ErrorKind::AddrInUse,
-            text: format!("cannot listen on {}: {error}", shown.join(" and ")),
+            text: format!("cannot listen on {}: {error}{}", shown.join(" and "), advice(error)),
         }
+    }
+}
+
+fn advice(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE, or use another",
+        ErrorKind::AddrNotAvailable => "; this machine has no such address, use one that it has",
+        _ => "",
+    }
+}
+
+impl std::fmt::Display for ListenError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.text)
     }
 }
 

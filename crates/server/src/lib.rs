@@ -51,7 +51,9 @@ pub use operation::look;
 pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::fault_injection;
-pub use store::{CACHE_MEMORY, Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
+pub use store::{
+    CACHE_MEMORY, Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits, rehearse_open,
+};
 
 /// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.
 pub fn store_options(url: impl Into<String>) -> StoreOptions {

@@ -30,6 +30,9 @@ pub(crate) trait Database {
     /// See [`crate::look`].
     fn look(&self, options: &Options, query: Look) -> Result<(), Error>;
 
+    /// See [`crate::rehearse_open`].
+    fn rehearse_open(&self, options: &Options) -> Result<(), Error>;
+
     /// Parses a URL. The error does not repeat the URL, which may contain a password.
     #[cfg(feature = "testing")]
     fn check_url(&self, url: &str) -> Result<(), Error>;

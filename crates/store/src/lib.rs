@@ -124,7 +124,7 @@ pub use log::{Log, LogEntry, LogPage, PAYLOAD_MAX as LOG_PAYLOAD_MAX, log};
 pub use log_cursor::{LogCursor, LogSlice};
 pub use migrate::{Migration, schema_version};
 pub use not_before::not_before;
-pub use open::look;
+pub use open::{look, rehearse_open};
 pub use options::{CACHE_MEMORY, Following, Options, WriterLimits};
 pub use query::{Answer, Read};
 pub use sql::{

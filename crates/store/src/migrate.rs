@@ -51,6 +51,14 @@ pub fn schema_version(snapshot: &mut Snapshot<'_>) -> Result<i64, Error> {
     Ok(snapshot.one(&NEWEST, &[], |row| row.get(0))?.unwrap_or_default())
 }
 
+/// Whether a database has had all migrations, so that [`migrate`] would run none.
+#[cfg(feature = "postgres")]
+pub(crate) fn is_done(conn: &mut dyn Connection, schema: Schema) -> Result<bool, Error> {
+    let mut snapshot = Snapshot::new(conn, false);
+    let newest = schema.migrations.last().map_or(0, |migration| migration.number);
+    Ok(has_migrations(&mut snapshot)? && schema_version(&mut snapshot)? >= newest)
+}
+
 /// Brings the schema up to date inside the caller's transaction.
 /// A database from a newer program is refused: an older one would not keep its rules. So is one that had other migrations:
 /// those of this program would be left out.

@@ -36,6 +36,12 @@ pub fn look<T: Send + 'static>(
     result.recv().unwrap_or_else(|_| Err(Error::Open("the query of the database panicked".to_owned())))
 }
 
+/// Does what [`Store::open`] needs of the database and undoes it: whether this user may do it, and whether the server is one
+/// that is used. A schema that is to be migrated is left alone, because others may be using it. A file may be in use.
+pub fn rehearse_open(options: &Options) -> Result<(), Error> {
+    database(options)?.rehearse_open(options)
+}
+
 /// The back end for the URL's scheme.
 pub(crate) fn database(options: &Options) -> Result<&'static dyn Database, Error> {
     match options.scheme()? {

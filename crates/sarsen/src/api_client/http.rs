@@ -6,9 +6,9 @@ use crate::{output, terminal};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use ureq::http::{HeaderMap, Method, Request, Uri};
-use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, RETRY_AFTER};
+use ureq::http::{HeaderMap, Method, Request, Response, Uri};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsConfigBuilder, parse_pem};
 use ureq::{Agent, Proxy};
 
 /// A long poll takes ten seconds; other requests are short.
@@ -50,23 +50,38 @@ pub struct HttpClient {
 impl HttpClient {
     /// Trusts the certificates of the file `SSL_CERT_FILE`, or the public authorities without one.
     pub fn new(environment: &Environment) -> Result<HttpClient> {
-        let tls = TlsConfig::builder()
-            .root_certs(roots(environment.get("SSL_CERT_FILE"))?)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .build();
+        HttpClient::with_limit(environment, TIME_MAX)
+    }
+
+    /// The same with another limit of time for a request.
+    pub fn with_limit(environment: &Environment, time_max: Duration) -> Result<HttpClient> {
+        Ok(HttpClient::with_tls(
+            TlsConfig::builder().root_certs(roots(environment.get("SSL_CERT_FILE"))?),
+            time_max,
+        ))
+    }
+
+    /// For a question without secrets to whoever has an address of this machine: its certificate need not be for the address.
+    pub fn of_anybody(time_max: Duration) -> HttpClient {
+        HttpClient::with_tls(TlsConfig::builder().disable_verification(true), time_max)
+    }
+
+    fn with_tls(tls: TlsConfigBuilder, time_max: Duration) -> HttpClient {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = tls.unversioned_rustls_crypto_provider(provider).build();
         let agent = |proxy: Option<Proxy>| {
             Agent::config_builder()
                 .http_status_as_error(false)
                 .max_redirects(0)
                 .max_redirects_will_error(false)
-                .timeout_global(Some(TIME_MAX))
+                .timeout_global(Some(time_max))
                 .user_agent(concat!("sarsen/", env!("CARGO_PKG_VERSION")))
                 .tls_config(tls.clone())
                 .proxy(proxy)
                 .build()
                 .new_agent()
         };
-        Ok(HttpClient { proxied: agent(Proxy::try_from_env()), direct: agent(None) })
+        HttpClient { proxied: agent(Proxy::try_from_env()), direct: agent(None) }
     }
 
     /// Sends a request, and again after `Retry-After` when the server answers 429 or 503, or when an earlier try with the
@@ -135,16 +150,14 @@ impl HttpClient {
             None => agent.run(request.body(()).map_err(wrong)?),
             Some(kind) => agent.run(request.header(CONTENT_TYPE, kind).body(text).map_err(wrong)?),
         };
-        let mut response = sent.map_err(|error| unreachable(url, &error))?;
-        let is_json = response.body().mime_type().is_some_and(|kind| kind.ends_with("json"));
-        let body = if is_json { response.body_mut().read_json() } else { Ok(Value::Null) };
-        let body = body.map_err(|error| Error::failed(format!("{url}: cannot read the answer: {error}")))?;
-        Ok(Answer {
-            status: response.status().as_u16(),
-            headers: response.headers().clone(),
-            body,
-            is_first: true,
-        })
+        read(url, sent.map_err(|error| unreachable(url, &error))?)
+    }
+
+    /// A GET to an address of this machine, as if it had this name.
+    pub fn send_to_this_machine(&self, url: &str, host: &str) -> Result<Answer> {
+        let request = Request::builder().uri(url).header(HOST, host).body(());
+        let request = request.map_err(|error| Error::usage(format!("{url} is not valid: {error}")))?;
+        read(url, self.direct.run(request).map_err(|error| unreachable(url, &error))?)
     }
 
     fn agent_for(&self, url: &str) -> Result<&Agent> {
@@ -160,6 +173,18 @@ impl HttpClient {
             _ => Err(Error::usage(format!("{url:?} is not the address of a server; use https://HOST"))),
         }
     }
+}
+
+fn read(url: &str, mut response: Response<ureq::Body>) -> Result<Answer> {
+    let is_json = response.body().mime_type().is_some_and(|kind| kind.ends_with("json"));
+    let body = if is_json { response.body_mut().read_json() } else { Ok(Value::Null) };
+    let body = body.map_err(|error| Error::failed(format!("{url}: cannot read the answer: {error}")))?;
+    Ok(Answer {
+        status: response.status().as_u16(),
+        headers: response.headers().clone(),
+        body,
+        is_first: true,
+    })
 }
 
 impl Answer {

@@ -178,17 +178,19 @@ pub fn secret_key(config: &Config) -> Result<SecretKey> {
     }
 }
 
-/// Warns if other users of this machine may read the secret key. Containers mount such files, so the server starts.
+/// Warns of files with secrets that other users of this machine may read. Containers mount such files, so the server starts.
 fn warn_of_readers(config: &Config) {
-    let path = &config.secret_key_file.value;
-    if config.secret_key.is_none()
-        && let Some(mode) = files::open_to_others(path)
-    {
-        tracing::warn!(
-            file = %path.display(),
-            mode = format!("{mode:o}"),
-            "other users can read the secret key; run chmod 600 on the file"
-        );
+    let key = config.secret_key.is_none().then_some(&*config.secret_key_file.value);
+    let database = config.database.value.path();
+    let files = [("the secret key", key), ("the database", database)];
+    for (what, path) in files.into_iter().filter_map(|(what, path)| Some((what, path?))) {
+        if let Some(mode) = files::open_to_others(path) {
+            tracing::warn!(
+                file = %path.display(),
+                mode = format!("{mode:o}"),
+                "other users can use the file of {what}; run chmod 600 on the file"
+            );
+        }
     }
 }
 

@@ -1,9 +1,13 @@
 //! `sarsen doctor`: what it finds, and that it changes nothing.
 
-use crate::support::{Place, Running};
+use crate::support::{Ended, Place, Running};
+use server::testing::{Rows, change_file, free_port};
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 fn states(place: &Place, args: &[&str]) -> Vec<(String, String)> {
     let output = place.sarsen(&[&["doctor", "--json"], args].concat()).output().expect("it runs");
@@ -59,6 +63,11 @@ fn doctor_finds_a_server_that_runs() {
     assert_eq!(state(&place, "issuer"), "ok");
     let seen = place.run(&["doctor"]);
     assert!(seen.stdout.contains(&format!("process {} uses it", server.pid())), "{}", seen.seen());
+    assert!(
+        seen.stdout.contains(&format!("ok    listen         the server listens on {free}")),
+        "{}",
+        seen.seen()
+    );
 
     assert_eq!(state(&place, "proxies"), "ok");
     for _ in 0..3 {
@@ -130,4 +139,123 @@ fn doctor_tells_a_proxy_without_its_server_from_a_server() {
         });
         assert!(answers.starts_with("GET /healthz "), "{answers}");
     }
+}
+
+/// A place with settings, a key, and the database that a server has made.
+fn served_once() -> Place {
+    let place = Place::new();
+    let listen = format!("127.0.0.1:{}", free_port());
+    assert_eq!(place.run(&["init", "--yes", "--listen", &listen]).code, 0);
+    let mut server = Running::start(place.sarsen(&["serve"]), place.path("log"));
+    server.wait_for("listening");
+    assert_eq!(server.stop(), 0);
+    place
+}
+
+/// The line about a check that failed.
+fn failure<'a>(seen: &'a Ended, check: &str) -> &'a str {
+    let begin = format!("fail  {check:<13}  ");
+    seen.stdout.lines().find(|line| line.starts_with(&begin)).unwrap_or_default()
+}
+
+/// What the program says as a user without rights of root, who owns the folder but not all that is in it.
+fn as_owner(place: &Place, args: &[&str]) -> Output {
+    let mut command = place.sarsen(args);
+    let nobody = 65534;
+    if std::fs::metadata("/proc/self").expect("Linux").uid() == 0 {
+        for entry in std::fs::read_dir(place.root()).expect("a folder").flatten() {
+            chown(entry.path(), Some(nobody), Some(nobody)).expect("root may");
+        }
+        chown(place.root(), Some(nobody), Some(nobody)).expect("root may");
+        command.uid(nobody).gid(nobody);
+    }
+    command.output().expect("it runs")
+}
+
+#[test]
+fn doctor_refuses_what_serve_refuses_in_the_same_words() {
+    let mut rows = Rows::new();
+    rows.check("a port of a program that is silent", || {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listen = silent.local_addr().expect("its address").to_string();
+        let place = Place::new();
+        assert_eq!(place.run(&["init", "--yes", "--listen", &listen]).code, 0);
+        let began = Instant::now();
+        let seen = place.run(&["doctor", "--connections-max", "10"]);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        let words = format!("cannot listen on {listen}: Address already in use");
+        assert!(seen.code == 1 && failure(&seen, "listen").contains(&words), "{}", seen.seen());
+        let serve = place.run(&["serve"]);
+        assert!(serve.code == 1 && serve.stderr.contains(&words), "{}", serve.seen());
+    });
+    rows.check("a file that its user cannot write", || {
+        let place = served_once();
+        std::fs::set_permissions(place.path("sarsen.db"), PermissionsExt::from_mode(0o444)).expect("set");
+        let words = "sarsen.db for writing: Permission denied";
+        let seen = as_owner(&place, &["doctor"]);
+        let (code, text) = (seen.status.code(), String::from_utf8_lossy(&seen.stdout).into_owned());
+        assert!(code == Some(1) && text.contains(words), "{text}");
+        let seen = as_owner(&place, &["serve"]);
+        let (code, text) = (seen.status.code(), String::from_utf8_lossy(&seen.stderr).into_owned());
+        assert!(code == Some(1) && text.contains(words), "{text}");
+    });
+    for (name, args, check, words) in [
+        ("no folder", ["--database", "sqlite:no/where.db"], "database", "does not exist; create it"),
+        ("no folder for backups", ["--backup-directory", "sarsen.toml/backups"], "backups", "sarsen.toml"),
+        (
+            "an address of others",
+            ["--listen", "192.0.2.1:7070"],
+            "listen",
+            "this machine has no such address",
+        ),
+        (
+            "an interrupted rekey",
+            ["--log", "info"],
+            "secret key",
+            "a change of the secret key was interrupted",
+        ),
+    ] {
+        rows.check(name, || {
+            let place = served_once();
+            if check == "secret key" {
+                std::fs::write(place.path("sarsen.key.new"), "x").expect("written");
+            }
+            let args = [&args[..], &["--issuer", "https://id.example.com"]].concat();
+            let seen = place.run(&[&["doctor"], &args[..]].concat());
+            assert!(seen.code == 1 && failure(&seen, check).contains(words), "{}", seen.seen());
+            let serve = place.run(&[&["serve"], &args[..]].concat());
+            assert!(serve.code != 0 && serve.stderr.contains(words), "{}", serve.seen());
+        });
+    }
+}
+
+#[test]
+fn what_serve_only_warns_of_doctor_finds() {
+    let place = served_once();
+    let ahead = "UPDATE leases SET ends_at = ends_at + 34603200000 WHERE ends_at < 9000000000000000";
+    change_file(&place.path("sarsen.db"), ahead);
+    std::fs::set_permissions(place.path("sarsen.db"), PermissionsExt::from_mode(0o666)).expect("set");
+    let seen = place.run(&["doctor"]);
+    assert_eq!(seen.code, 1, "{}", seen.seen());
+    assert!(failure(&seen, "clock").contains("the clock is at least 400 days behind"), "{}", seen.seen());
+    assert!(failure(&seen, "database").contains("mode 666"), "{}", seen.seen());
+    let mut server = Running::start(place.sarsen(&["serve"]), place.path("log"));
+    let log = server.wait_for("listening");
+    assert!(log.contains("the clock is at least 400 days behind"), "{log}");
+    assert!(log.contains("can use the file of the database"), "{log}");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_check_that_hangs_is_a_failure_and_the_others_are_made() {
+    let place = served_once();
+    std::fs::remove_file(place.path("sarsen.key")).expect("removed");
+    // Nobody writes to it: who opens it waits.
+    let made = Command::new("mkfifo").arg(place.path("sarsen.key")).status();
+    assert!(made.expect("runs").success());
+    let seen = place.run(&["doctor"]);
+    assert_eq!(seen.code, 1, "{}", seen.seen());
+    let line = failure(&seen, "secret key");
+    assert!(line.contains("no result within 5 seconds: a file of it does not answer"), "{}", seen.seen());
+    assert!(seen.stdout.contains("ok    listen"), "{}", seen.seen());
 }

@@ -11,6 +11,7 @@ mod browser;
 mod configuration;
 mod demo;
 mod doctor;
+mod doctor_on_servers;
 mod durability;
 mod help;
 mod leftovers;

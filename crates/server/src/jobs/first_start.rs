@@ -2,20 +2,61 @@
 //! a signing key, and the set-up link for the first owner.
 
 use crate::app::App;
+use crate::operation::look;
 use identity::clients::{self, Kind, NewClient};
 use identity::ids::{ClientId, LinkId, OrganizationId};
 use identity::keys::Algorithm;
 use identity::links::{self, NewLink, Purpose};
 use identity::organizations::{self, PLATFORM};
 use identity::{Error, Result, administrators, database_move, settings};
-use store::Snapshot;
+use std::time::{Duration, Instant};
+use store::{Error as StoreError, Snapshot};
 
+/// How long the start waits for a database server …
+const PATIENCE: Duration = Duration::from_secs(10);
+/// … and between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
 const CONSOLE: &str = "console";
 const CONSOLE_PATH: &str = "/console";
 
 /// Creates what is missing, and lets the console follow a changed `issuer`. Fails if the database belongs to another `secret_key` or is the target of an unfinished
 /// move. Several instances may start on one database at the same time.
 pub async fn prepare(app: &App) -> Result<()> {
+    patiently(app, async || make_ready(app).await).await?;
+    if let Some(text) = look::clock_behind(app.store.point(look::latest).await?, app.now()) {
+        tracing::warn!("{text}");
+    }
+    Ok(())
+}
+
+/// Does something at the start again while a database server ends connections, or is away, for ten seconds at most. What was done
+/// is found the next time.
+async fn patiently<T>(app: &App, work: impl AsyncFn() -> Result<T>) -> Result<T> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match work().await {
+            Err(Error::Store(error))
+                if app.store.is_shared() && may_pass(&error) && Instant::now() < until =>
+            {
+                tracing::warn!(%error, "the start waits for the database");
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+fn may_pass(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Unavailable { .. }
+            | StoreError::OutcomeUnknown
+            | StoreError::Overloaded { .. }
+            | StoreError::TooSlow { .. }
+    )
+}
+
+async fn make_ready(app: &App) -> Result<()> {
     app.store.point(database_move::check_finished).await?;
     let sealed = settings::make_check(&app.secret_key, app.random())?;
     app.store.write("settings.seal", move |tx| settings::seal_check(tx, &sealed)).await?;
@@ -76,6 +117,10 @@ pub async fn has_owner(app: &App) -> Result<bool> {
 
 /// Creates a set-up link, unless the installation has an owner.
 pub async fn link(app: &App) -> Result<Option<String>> {
+    patiently(app, async || make_link(app).await).await
+}
+
+async fn make_link(app: &App) -> Result<Option<String>> {
     if has_owner(app).await? {
         return Ok(None);
     }

@@ -8,7 +8,8 @@
 use super::address::Server;
 use super::client::Client;
 use super::errors::{
-    accepts_no_writes, connect_error, flushes_late, is_done_already, is_duplicate, refuses_writes, translate,
+    accepts_no_writes, connect_error, flushes_late, is_done_already, is_duplicate, is_no_table,
+    refuses_writes, translate,
 };
 use super::placeholders::{Positional, RowCount};
 use super::tx_mode::{self, Vendor};
@@ -126,6 +127,15 @@ impl Connection {
     pub(super) fn batch(&mut self, sql: &str) -> Result<(), Error> {
         let result = self.client.batch(sql);
         result.map_err(|error| self.note(&error, sql))
+    }
+
+    /// Fails if the server refuses a statement about a table that does not exist for another reason than that: it looks at
+    /// rights first.
+    pub(super) fn check_right(&mut self, sql: &str) -> Result<(), Error> {
+        match self.client.batch(sql) {
+            Err(error) if is_no_table(&error) => Ok(()),
+            ran => ran.map_err(|error| self.note(&error, sql)),
+        }
     }
 
     /// Remembers what went wrong; the worst is kept.

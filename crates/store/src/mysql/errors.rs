@@ -20,6 +20,10 @@ const LOST: [u16; 9] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169, 1243];
 const DEMOTED: [u16; 2] = [1290, 1836];
 /// A table, column, key or foreign key that is there already; a table, column or key to be dropped that is not.
 const DONE_ALREADY: [u16; 6] = [1050, 1060, 1061, 1826, 1051, 1091];
+/// A right on a table, on the database, on the server.
+const LACKS_RIGHT: [u16; 3] = [1142, 1044, 1227];
+/// A table that is not there; the second to be dropped.
+const NO_TABLE: [u16; 2] = [1146, 1051];
 /// Their messages hold a value of a row, behind a colon.
 const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
 
@@ -48,6 +52,11 @@ pub(super) fn refuses_writes(error: &Told) -> bool {
     matches!(error, Told::Server(told) if DEMOTED.contains(&told.code))
 }
 
+/// True when the table that is meant does not exist.
+pub(super) fn is_no_table(error: &Told) -> bool {
+    matches!(error, Told::Server(told) if NO_TABLE.contains(&told.code))
+}
+
 /// True when a change of the schema fails because it was made before.
 pub(super) fn is_done_already(error: &Told) -> bool {
     matches!(error, Told::Server(told) if DONE_ALREADY.contains(&told.code))
@@ -72,6 +81,10 @@ fn server_error(told: &ServerError, sql: &str, limit: Duration) -> Error {
     }
     if TOO_SLOW.contains(&told.code) {
         return Error::TooSlow { limit };
+    }
+    if LACKS_RIGHT.contains(&told.code) {
+        let what = format!("the database user lacks a right ({})", told.message);
+        return unavailable(what, "grant it ALL on its database");
     }
     if let Some((what, advice)) = advice(told.code) {
         return unavailable(what.to_owned(), advice);
@@ -121,7 +134,9 @@ fn advice(code: u16) -> Option<(&'static str, &'static str)> {
             "find the program or the slow command that holds it in information_schema.innodb_trx",
         ),
         1053 => ("the database server shuts down", "wait for it"),
-        1927 => ("the database server ended the connection", "try again"),
+        1927 => {
+            ("the database server ended the connection", "try again; if that goes on, see the server's log")
+        }
         4031 => (
             "a transaction stood still for too long and was ended",
             "see the program's log for a command that waits",

@@ -50,6 +50,10 @@ impl Database for Mysql {
         remote::look::<Connection>(Address::parse(&options.url)?.server()?, query)
     }
 
+    fn rehearse_open(&self, options: &Options) -> Result<(), Error> {
+        remote::rehearse(Address::parse(&options.url)?.server()?, schema::rehearse)
+    }
+
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(Address::parse(&options.url)?.server()?);
         let number = on_its_own_thread({

@@ -13,6 +13,16 @@ use crate::{Dialect, Error, Row, log, migrate};
 /// Held by the session until it is released or ends. Its name is the server's, not the database's.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('sarsen ', MD5(DATABASE())), 30)";
 const RELEASE: &str = "DO RELEASE_LOCK(CONCAT('sarsen ', MD5(DATABASE())))";
+const RIGHTS: [&str; 8] = [
+    "CREATE TABLE sarsen_rehearsal LIKE sarsen_no_table",
+    "ALTER TABLE sarsen_no_table ADD COLUMN number BIGINT",
+    "CREATE INDEX sarsen_no_index ON sarsen_no_table (number)",
+    "DROP TABLE sarsen_no_table",
+    "SELECT number FROM sarsen_no_table",
+    "INSERT INTO sarsen_no_table (number) VALUES (0)",
+    "UPDATE sarsen_no_table SET number = 0",
+    "DELETE FROM sarsen_no_table",
+];
 /// MariaDB has passed over locked rows since 10.6, MySQL since 8.0; its collation by bytes is of 8.0.17.
 const MARIADB_MIN: (u32, u32, u32) = (10, 6, 0);
 const MYSQL_MIN: (u32, u32, u32) = (8, 0, 19);
@@ -31,6 +41,13 @@ pub(super) fn prepare(connection: &mut Connection, schema: Schema) -> Result<u64
     let number = change_log::prepare(connection)?;
     connection.batch(RELEASE)?;
     Ok(number)
+}
+
+/// Checks the server, and the rights that a start needs. A change of the schema cannot be undone here, so each right is asked
+/// for with a table that does not exist.
+pub(super) fn rehearse(connection: &mut Connection) -> Result<(), Error> {
+    check_version(connection)?;
+    RIGHTS.iter().try_for_each(|statement| connection.check_right(statement))
 }
 
 fn check_version(connection: &mut Connection) -> Result<(), Error> {

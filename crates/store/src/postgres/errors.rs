@@ -59,6 +59,10 @@ fn server_error(server: &DbError, limit: Duration) -> Error {
         let what = format!("the pooler before the database has no connection ({})", server.message());
         return unavailable(what, "check that the database server runs and can be reached");
     }
+    if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        let what = format!("the database user lacks a right ({})", server.message());
+        return unavailable(what, "let it own the database, or grant it CREATE and USAGE on its schema");
+    }
     match advice(code) {
         Some((what, advice)) => unavailable(what.to_owned(), advice),
         // The detail and the hint are left out: they hold values of rows.
@@ -69,6 +73,9 @@ fn server_error(server: &DbError, limit: Duration) -> Error {
 /// A prepared statement of somebody else is on the session, or ours is not.
 const POOLED: &str = "the database URL leads to a pooler that lends a connection for one transaction";
 const NAME_POOLER: &str = "add pooler=transaction to the URL";
+
+const ENDED: &str = "the database server ended the connection";
+const ASK_ITS_LOG: &str = "try again; if that goes on, see the server's log";
 
 /// Errors that an operator can do something about.
 fn advice(code: &SqlState) -> Option<(&'static str, &'static str)> {
@@ -94,7 +101,7 @@ fn advice(code: &SqlState) -> Option<(&'static str, &'static str)> {
             "a lock in the database was not free in time",
             "find the program or the slow command that holds it in pg_stat_activity",
         ),
-        (SqlState::ADMIN_SHUTDOWN, "the database server ended the connection", "try again"),
+        (SqlState::ADMIN_SHUTDOWN, ENDED, ASK_ITS_LOG),
         (SqlState::CRASH_SHUTDOWN, "the database server has crashed and recovers", "see its log"),
         (SqlState::CANNOT_CONNECT_NOW, "the database server starts, stops or recovers", "wait for it"),
         (
@@ -151,7 +158,7 @@ fn no_resources(error: &io::Error) -> Error {
 
 /// A connection that is closed from the other end.
 pub(super) fn closed() -> Error {
-    unavailable("the database server ended the connection".to_owned(), "try again")
+    unavailable(ENDED.to_owned(), ASK_ITS_LOG)
 }
 
 /// A server that is no primary: what it shows may be old.

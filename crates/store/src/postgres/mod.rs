@@ -40,6 +40,7 @@ use crate::version::Epoch;
 use crate::{Dialect, Error, Options, log, log_place, migrate};
 use address::{Address, Server};
 use connection::Connection;
+use epochs::Origin;
 use log_reader::LogReader;
 use log_writer::LogWriter;
 use notify::{BackendPid, Signal};
@@ -51,12 +52,22 @@ use std::thread::JoinHandle;
 /// Held while an instance migrates the schema. The number is arbitrary.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7306091347420561)";
 
+/// As the server counts: 14.0.
+const VERSION_MIN: u32 = 140_000;
+/// Who rehearses gives way to everybody.
+const REHEARSAL_LIMITS: &str = "SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 4000";
+
 /// The PostgreSQL back end.
 pub(crate) struct Postgres;
 
 impl Database for Postgres {
     fn look(&self, options: &Options, query: Look) -> Result<(), Error> {
         remote::look::<Connection>(parse(&options.url)?.primary()?, query)
+    }
+
+    fn rehearse_open(&self, options: &Options) -> Result<(), Error> {
+        let (server, schema) = (parse(&options.url)?.primary()?, options.schema());
+        remote::rehearse(server, move |connection: &mut Connection| rehearse_schema(connection, schema))
     }
 
     fn open(&self, options: Options) -> Result<Opened, Error> {
@@ -156,11 +167,8 @@ fn prepare_schema(
     place: &str,
     schema: Schema,
 ) -> Result<(PgSnapshot, Epoch, u64), Error> {
-    connection.batch(SCHEMA_LOCK)?;
-    migrate::migrate(connection, schema)?;
-    let statements = log::tables(Dialect::Postgres).iter().chain(&log_place::START_ANEW);
-    statements.into_iter().try_for_each(|statement| connection.batch(statement))?;
-    let (snapshot, origin) = change_log::prepare(connection)?;
+    check_version(connection)?;
+    let (snapshot, origin) = make_schema(connection, schema)?;
     let cluster = cluster::of(connection)?;
     let fsync = connection.first_row("SHOW fsync")?;
     if fsync.is_some_and(|row| row.get(0) == Some("off")) {
@@ -171,4 +179,37 @@ fn prepare_schema(
     }
     connection.commit()?;
     Ok((snapshot, origin.epoch(), origin.history.name(cluster.as_deref())))
+}
+
+/// What a start makes, or finds, in one transaction.
+fn make_schema(connection: &mut Connection, schema: Schema) -> Result<(PgSnapshot, Origin), Error> {
+    connection.batch(SCHEMA_LOCK)?;
+    migrate::migrate(connection, schema)?;
+    let statements = log::tables(Dialect::Postgres).iter().chain(&log_place::START_ANEW);
+    statements.into_iter().try_for_each(|statement| connection.batch(statement))?;
+    change_log::prepare(connection)
+}
+
+/// The same, for the caller to undo. Where tables are to be made or changed it makes one: a change would keep everybody else from
+/// a table, and all of them take seconds on a busy machine.
+fn rehearse_schema(connection: &mut Connection, schema: Schema) -> Result<(), Error> {
+    check_version(connection)?;
+    connection.batch(REHEARSAL_LIMITS)?;
+    if !migrate::is_done(connection, schema)? {
+        return connection.batch("CREATE TABLE sarsen_rehearsal (number BIGINT)");
+    }
+    make_schema(connection, schema).map(drop)
+}
+
+fn check_version(connection: &mut Connection) -> Result<(), Error> {
+    let told = connection.first_row("SHOW server_version_num")?;
+    match told.and_then(|row| row.get(0)?.parse::<u32>().ok()) {
+        Some(version) if version < VERSION_MIN => Err(Error::Open(format!(
+            "the database server is PostgreSQL {}; {} or newer is needed",
+            version / 10_000,
+            VERSION_MIN / 10_000
+        ))),
+        // Another server that speaks its protocol need not say.
+        _ => Ok(()),
+    }
 }

@@ -41,8 +41,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use worker::{Exclusion, Worker};
 
-/// How long the start tries to reach the server.
-const START_LIMIT: Duration = Duration::from_secs(5);
+/// How long the start tries to reach the server, and to do its work on a connection that does not end.
+const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// A database on a server.
 pub(crate) struct RemoteBackend {
@@ -90,21 +90,49 @@ impl Backend for RemoteBackend {
     }
 }
 
-/// Runs what the start needs, on a connection of its own.
+/// Runs what the start needs, on a connection of its own. The work runs again when its connection ends: it leaves nothing, or
+/// what it finds again.
 pub(crate) fn prepare_schema<S: Session, T>(
     address: Arc<S::Address>,
-    work: impl FnOnce(&mut S) -> Result<T, Error>,
+    work: impl Fn(&mut S) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut session = ReconnectingSession::new(address);
-    let connection = session.begin(TxMode::Schema, Instant::now() + START_LIMIT).map_err(opening)?;
-    work(connection).map_err(opening)
+    let until = Instant::now() + START_LIMIT;
+    loop {
+        let connection: &mut S = session.begin(TxMode::Schema, until).map_err(opening)?;
+        match work(connection) {
+            Err(error) if connection.is_lost() => {
+                tracing::warn!(%error, "a connection ended while the database was opened");
+                session.note_lost(error);
+            }
+            done => return done.map_err(opening),
+        }
+    }
 }
 
-/// Runs a query on a connection of its own, once. It waits for no server that is away.
-pub(crate) fn look<S: Session>(address: S::Address, query: Look) -> Result<(), Error> {
+/// Runs what the start needs and undoes it, on a connection of its own, once.
+pub(crate) fn rehearse<S: Session>(
+    address: S::Address,
+    work: impl FnOnce(&mut S) -> Result<(), Error> + Send + 'static,
+) -> Result<(), Error> {
     on_its_own_thread(move || {
         let mut session = S::open(&address).map_err(|(_, error)| opening(error))?;
-        session.begin(TxMode::Query).map_err(opening)?;
+        session.begin(TxMode::Schema).map_err(opening)?;
+        let done = work(&mut session).map_err(opening);
+        session.roll_back();
+        done
+    })
+}
+
+/// Runs a query on a connection of its own, once. It waits for no server that is away: [`Error::Unavailable`] says that
+/// waiting may help.
+pub(crate) fn look<S: Session>(address: S::Address, query: Look) -> Result<(), Error> {
+    on_its_own_thread(move || {
+        let told = |may_pass, error| if may_pass { error } else { opening(error) };
+        let mut session = S::open(&address).map_err(|(may_pass, error)| told(may_pass, error))?;
+        if let Err(error) = session.begin(TxMode::Query) {
+            return Err(told(session.is_lost(), error));
+        }
         query(&mut Snapshot::new(&mut session, false));
         session.roll_back();
         Ok(())

@@ -41,13 +41,26 @@ impl FileLock {
         FileLock::take(database, false)
     }
 
+    /// Whether this user could lock and write the database and what lies beside it. Nothing is locked or created, so a server
+    /// may have it.
+    pub(super) fn rehearse(database: &Path) -> Result<(), Error> {
+        for suffix in ["-lock", "", "-wal", "-shm"] {
+            let path = super::beside(database, suffix);
+            match OpenOptions::new().read(true).write(true).open(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(&path, &error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn take(database: &Path, creates: bool) -> Result<FileLock, Error> {
         let path = super::beside(database, "-lock");
         let failed = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => {
                 Error::Open(format!("the folder of {} does not exist; create it first", database.display()))
             }
-            _ => Error::Open(format!("cannot open {}: {error}", path.display())),
+            _ => unwritable(&path, &error),
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -73,10 +86,7 @@ impl FileLock {
                 File::open(database).ok()
             }
             Err(error) if error.kind() == ErrorKind::NotFound && !creates => None,
-            Err(error) => {
-                let name = database.display();
-                return Err(Error::Open(format!("cannot open {name} for writing: {error}")));
-            }
+            Err(error) => return Err(unwritable(database, &error)),
         };
         if file.as_ref().is_some_and(is_locked_elsewhere) {
             return Err(Error::Open(format!(
@@ -95,6 +105,14 @@ impl FileLock {
     pub(super) fn database(&self) -> Option<&File> {
         self.database.as_ref()
     }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+    let advice = match error.kind() {
+        ErrorKind::PermissionDenied => "; change its owner or mode, or run the program as its owner",
+        _ => "",
+    };
+    Error::Open(format!("cannot open {} for writing: {error}{advice}", path.display()))
 }
 
 /// Locks the file beside SQLite's own locks, which are of another kind on the disks of Linux. Elsewhere, and on the network, the

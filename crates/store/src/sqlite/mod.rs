@@ -85,6 +85,10 @@ impl Database for Sqlite {
         read(&path_of(&options.url)?, query)
     }
 
+    fn rehearse_open(&self, options: &Options) -> Result<(), Error> {
+        FileLock::rehearse(&path_of(&options.url)?)
+    }
+
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let path = path_of(&options.url)?;
         let lock = Arc::new(FileLock::own(&path)?);

@@ -57,6 +57,11 @@ impl MysqlDatabase {
         MysqlClient::connect(opts_for(Some(&self.name)))
     }
 
+    /// A connection past the store that uses no database.
+    pub fn connect_elsewhere(&self) -> MysqlClient {
+        MysqlClient::connect(opts_for(None))
+    }
+
     /// Runs SQL past the store.
     pub fn sql(&self, text: &str) {
         self.connect().run(text);
@@ -100,7 +105,8 @@ impl MysqlClient {
         self.try_run(sql).expect("runs");
     }
 
-    pub(super) fn try_run(&mut self, sql: &str) -> ::mysql_async::Result<()> {
+    /// Runs statements that may fail.
+    pub fn try_run(&mut self, sql: &str) -> ::mysql_async::Result<()> {
         let client = self.0.as_mut().expect("open until it is dropped");
         aside(|| client.batch(sql))
     }

@@ -162,6 +162,11 @@ impl OwnServer {
         with_client(self.config(), move |client| client.batch_execute(text).expect("runs"));
     }
 
+    /// One number, past the store.
+    pub fn number(&self, text: &'static str) -> i64 {
+        with_client(self.config(), move |client| client.query_one(text, &[]).expect("a row").get(0))
+    }
+
     /// The URL with another place in it: that of a proxy.
     pub fn url_at(&self, host: &str, port: u16) -> String {
         format!("postgres://sarsen:{}@{host}:{port}/postgres", self.password)

@@ -2,7 +2,7 @@
 
 use crate::support::Database;
 use store::testing::{Kind, TestPlace};
-use store::{Error, Migration, Options, Store, look, schema_version};
+use store::{Error, Migration, Options, Store, look, rehearse_open, schema_version};
 
 static MIGRATIONS: &[Migration] = &[Migration {
     number: 1,
@@ -20,6 +20,7 @@ async fn a_database_is_looked_at_before_and_after_its_first_start(database: Data
     };
     let Some(place) = TestPlace::on(kind) else { return };
     let options = Options::new(place.url(), MIGRATIONS);
+    rehearse_open(&options).expect("could be opened");
     if kind != Kind::Sqlite {
         assert_eq!(look(&options, schema_version).expect("looks").map(|found| found.expect("reads")), None);
         let wrong = Options::new(place.url().replacen("sarsen:", "nobody:", 1), MIGRATIONS);
@@ -29,6 +30,10 @@ async fn a_database_is_looked_at_before_and_after_its_first_start(database: Data
     Store::open(options.clone()).expect("opens").close();
     let found = look(&options, schema_version).expect("looks");
     assert!(matches!(found, Some(Ok(1))), "{found:?}");
+    rehearse_open(&options).expect("could be opened again");
+    let store = Store::open(options.clone()).expect("opens");
+    rehearse_open(&options).expect("also while it is open");
+    store.close();
 }
 
 #[cfg(unix)]

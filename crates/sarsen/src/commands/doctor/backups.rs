@@ -27,6 +27,9 @@ pub(super) fn newest(config: &Config) -> Finding {
             None => ok(CHECK, "the database server's own; sarsen check URL checks a restored one"),
         };
     };
+    if let Err(error) = files::check_private_folder(&schedule.folder) {
+        return fail(CHECK, error.to_string());
+    }
     let shown = schedule.folder.display();
     let now = server::Time::from_millis(api_client::now().saturating_mul(1000));
     let found = match schedule.found(now) {

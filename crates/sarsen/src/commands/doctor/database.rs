@@ -1,13 +1,15 @@
 //! Checks the database without opening it, because opening migrates its schema: whether this program can serve it with the
 //! key of the configuration.
 
-use super::{Finding, State, fail, ok, warn};
+use super::{Finding, State, fail, machine, ok, warn};
+use crate::api_client;
 use crate::commands::serve;
 use crate::config::{Config, Database};
 use crate::files::{self, Holder};
+use crate::server_process;
 use server::backups::{self, SchemaDifferences};
-use server::look::{Looked, look};
-use server::{SecretKey, StoreError};
+use server::look::{Looked, clock_behind, look};
+use server::{SecretKey, StoreError, Time, rehearse_open};
 use std::fs::File;
 use std::io::Read as _;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -15,7 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 use ureq::http::Uri;
 
-const CHECK: &str = "database";
+pub(super) const CHECK: &str = "database";
 const NO_TABLES: &str = "it has no tables yet";
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -26,20 +28,31 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 const POSTGRES_PORT: u16 = 5432;
 const MYSQL_PORT: u16 = 3306;
 
-pub(super) fn check(config: &Config) -> Vec<Finding> {
-    let database = &config.database.value;
-    // That the key cannot be read is a finding of its own.
-    let key = serve::secret_key(config).ok();
-    let mut findings = match database.path() {
-        Some(path) => file(path, database, key),
-        None => vec![server(CHECK, database, key)],
-    };
-    findings.extend(config.database_direct.value.iter().map(|direct| server("direct", direct, None)));
-    findings.extend(config.replicas.value.iter().map(replica));
-    findings
+/// That the key cannot be read is a finding of its own.
+fn key(config: &Config) -> Option<SecretKey> {
+    serve::secret_key(config).ok()
 }
 
-fn file(path: &Path, database: &Database, key: Option<SecretKey>) -> Vec<Finding> {
+/// The database in a file.
+pub(super) fn file(config: &Config) -> Vec<Finding> {
+    let database = &config.database.value;
+    database.path().map(|path| file_at(path, database, key(config))).unwrap_or_default()
+}
+
+/// The database on a server.
+pub(super) fn server(config: &Config) -> Vec<Finding> {
+    server_at(CHECK, &config.database.value, key(config), true)
+}
+
+/// The server behind a pooler, which is not written to by this way.
+pub(super) fn direct(config: &Config) -> Vec<Finding> {
+    config.database_direct.value.iter().flat_map(|direct| server_at("direct", direct, None, false)).collect()
+}
+
+fn file_at(path: &Path, database: &Database, key: Option<SecretKey>) -> Vec<Finding> {
+    if let Err(error) = server_process::check_folder(path) {
+        return vec![fail(CHECK, error.to_string())];
+    }
     let shown = path.display();
     let mut head = [0; MAGIC.len()];
     let size = match File::open(path).and_then(|mut file| file.read_exact(&mut head).and(file.metadata())) {
@@ -54,6 +67,9 @@ fn file(path: &Path, database: &Database, key: Option<SecretKey>) -> Vec<Finding
             )];
         }
     };
+    if let Err(error) = rehearse_open(&server::store_options(database.url())) {
+        return vec![fail(CHECK, error.to_string())];
+    }
     if &head != MAGIC {
         return vec![fail(CHECK, format!("{shown} is not a SQLite database; restore a backup"))];
     }
@@ -61,14 +77,19 @@ fn file(path: &Path, database: &Database, key: Option<SecretKey>) -> Vec<Finding
     let log = files::with_suffix(path, "-wal");
     let log_size = std::fs::metadata(&log).map_or(0, |log| log.len());
     let size = size.div_ceil(MIB);
-    let mut findings = vec![match holder {
-        Some(holder) => schema(path, ok(CHECK, format!("{shown} is {size} MiB; {holder} uses it"))),
+    let shows_its_schema = holder.is_some() || log_size == 0;
+    let mut findings = match holder {
+        Some(holder) => vec![ok(CHECK, format!("{shown} is {size} MiB; {holder} uses it"))],
         // The start of the server moves the log into the file.
-        None if log_size > 0 => ok(CHECK, format!("{shown} is {size} MiB; its server was killed")),
-        None => {
-            schema(path, looked(CHECK, &format!("{shown} is {size} MiB; no server uses it"), database, key))
-        }
-    }];
+        None if log_size > 0 => vec![ok(CHECK, format!("{shown} is {size} MiB; its server was killed"))],
+        None => looked(CHECK, &format!("{shown} is {size} MiB; no server uses it"), database, key),
+    };
+    if shows_its_schema {
+        let found = findings.remove(0);
+        findings.insert(0, schema(path, found));
+    }
+    let modes = machine::secret_file(CHECK, path);
+    findings.extend(Some(modes).filter(|modes| modes.state != State::Ok));
     if let Some(size) = Some(log_size).filter(|size| *size > LOG_MAX) {
         let advice = "a long read of another program keeps it from shrinking; end that program";
         findings.push(warn(CHECK, format!("{} is {} MiB; {advice}", log.display(), size / MIB)));
@@ -96,7 +117,7 @@ fn schema(path: &Path, found: Finding) -> Finding {
 }
 
 /// The primary serves lists while a replica cannot be reached, so that is a warning.
-fn replica(replica: &Database) -> Finding {
+pub(super) fn replica(replica: &Database) -> Finding {
     match reached(replica) {
         Ok(message) => ok("replica", message),
         Err(message) => warn("replica", message),
@@ -111,23 +132,46 @@ fn host_and_port(database: &Database) -> Option<(String, u16)> {
     Some((host.to_owned(), url.port_u16().unwrap_or(usual)))
 }
 
-/// Whether a server listens there, and this program can use its database.
-fn server(check: &'static str, database: &Database, key: Option<SecretKey>) -> Finding {
-    match reached(database) {
-        Ok(message) => looked(check, &message, database, key),
-        Err(message) => fail(check, message),
+/// Whether a server listens there, and this program can use its database: also whether a start could do its work there, if
+/// it is written to.
+fn server_at(
+    check: &'static str,
+    database: &Database,
+    key: Option<SecretKey>,
+    is_written: bool,
+) -> Vec<Finding> {
+    let message = match reached(database) {
+        Ok(message) => message,
+        Err(message) => return vec![fail(check, message)],
+    };
+    let mut findings = looked(check, &message, database, key);
+    let is_good = findings.iter().all(|finding| finding.state == State::Ok);
+    if is_good
+        && is_written
+        && let Err(error) = rehearse_open(&server::store_options(database.url()))
+    {
+        findings[0] = fail(check, format!("{database}: {error}"));
     }
+    findings
 }
 
-/// A finding that begins with `found` if this program can serve the database.
-fn looked(check: &'static str, found: &str, database: &Database, key: Option<SecretKey>) -> Finding {
-    match look(&server::store_options(database.url()), key) {
-        Err(StoreError::Open(problem)) => fail(check, format!("{database}: {problem}")),
-        Err(error) => fail(check, format!("{database}: {error}")),
-        Ok(None) => ok(check, format!("{found}; {NO_TABLES}, and sarsen serve creates them")),
-        Ok(Some(Looked { schema, problem: None })) => ok(check, format!("{found}; its schema is {schema}")),
-        Ok(Some(Looked { problem: Some(problem), .. })) => fail(check, format!("{database}: {problem}")),
-    }
+/// A finding that begins with `found` if this program can serve the database, and one about the clock if that is wrong.
+fn looked(check: &'static str, found: &str, database: &Database, key: Option<SecretKey>) -> Vec<Finding> {
+    let Looked { schema, problem, latest } = match look(&server::store_options(database.url()), key) {
+        Err(StoreError::Open(problem)) => return vec![fail(check, format!("{database}: {problem}"))],
+        Err(error) => return vec![fail(check, format!("{database}: {error}"))],
+        Ok(None) => {
+            return vec![ok(check, format!("{found}; {NO_TABLES}, and sarsen serve creates them"))];
+        }
+        Ok(Some(found)) => found,
+    };
+    let usable = match problem {
+        None => ok(check, format!("{found}; its schema is {schema}")),
+        Some(problem) => fail(check, format!("{database}: {problem}")),
+    };
+    let now = Time::from_millis(api_client::now().saturating_mul(1000));
+    let clock = clock_behind(latest, now).map(|text| fail("clock", text));
+    [usable].into_iter().chain(clock).collect()
 }
 
 /// Whether a server listens there, without a look at its database. A URL without a host is one of a socket.
@@ -154,7 +198,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("sarsen.db");
         let database = Database::parse(&format!("sqlite:{}", path.display())).expect("a database");
-        let state = |path: &Path| file(path, &database, None)[0].state;
+        let state = |path: &Path| file_at(path, &database, None)[0].state;
         assert!(state(&path) == State::Warn, "not there yet");
         std::fs::write(&path, "some text, longer than the header").expect("written");
         assert!(state(&path) == State::Fail);
@@ -167,9 +211,8 @@ mod tests {
         let closed =
             std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
         let database = Database::parse(&format!("postgres://ada:hunter2@{closed}/x")).expect("a database");
-        for (finding, expected) in
-            [(server(CHECK, &database, None), State::Fail), (replica(&database), State::Warn)]
-        {
+        let server = server_at(CHECK, &database, None, true).remove(0);
+        for (finding, expected) in [(server, State::Fail), (replica(&database), State::Warn)] {
             assert!(finding.state == expected && !finding.message.contains("hunter2"), "{}", finding.message);
         }
     }

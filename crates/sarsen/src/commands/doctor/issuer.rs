@@ -6,8 +6,11 @@ use crate::config::{Config, Origin};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::files::{self, Holder};
+use crate::server_process;
+use serde_json::Value;
 use server::AddressHeader;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 use ureq::http::Method;
 
 const CHECK: &str = "issuer";
@@ -20,21 +23,26 @@ const EVERYBODY: [IpAddr; 2] = [
 /// Fewer requests from one address may be those of the person who installs the server.
 const ALONE_MIN: u64 = 20;
 
+/// An answer that takes longer does not come.
+const ANSWER_MAX: Duration = Duration::from_secs(4);
+
+/// A client that waits for less than a check may take.
+fn client(environment: &Environment) -> Result<HttpClient> {
+    HttpClient::with_limit(environment, ANSWER_MAX)
+}
+
 /// A server that is stopped is a warning. One that runs and cannot be reached by its issuer is a failure.
 pub(super) fn check(config: &Config, environment: &Environment) -> Result<Finding> {
     let issuer = config.issuer_at(&config.listen.value);
-    let http = HttpClient::new(environment)?;
-    let lock = config.database.value.path().map(|path| files::with_suffix(path, "-lock"));
-    let is_file = lock.is_some();
-    let runs = lock.and_then(|lock| Holder::of(&lock)).is_some();
-    Ok(match http.send(&Method::GET, &format!("{issuer}/healthz"), &[], &Body::None) {
+    let http = client(environment)?;
+    let is_file = config.database.value.path().is_some();
+    let runs = holder(config).is_some();
+    Ok(match http.send_once(&Method::GET, &format!("{issuer}/healthz"), &[], &Body::None) {
         Err(error) if runs => fail(
             CHECK,
             format!("the server runs, but {issuer} cannot be used: {error}; check DNS and the proxy too"),
         ),
-        Err(_) => {
-            warn(CHECK, format!("no answer from {issuer}; start sarsen serve and run sarsen doctor again"))
-        }
+        Err(error) => warn(CHECK, format!("{error}; start sarsen serve and run sarsen doctor again")),
         Ok(answer) if !runs && (502..=504).contains(&answer.status) => warn(
             CHECK,
             format!(
@@ -60,9 +68,50 @@ pub(super) fn check(config: &Config, environment: &Environment) -> Result<Findin
     })
 }
 
+/// The process that serves the database, if it is a file.
+fn holder(config: &Config) -> Option<Holder> {
+    config.database.value.path().and_then(|path| Holder::of(&files::with_suffix(path, "-lock")))
+}
+
+/// Whether the server could listen at its addresses, or does. A program that has one and is not it is a failure.
+pub(super) fn listen(config: &Config) -> Finding {
+    const CHECK: &str = "listen";
+    let addresses = &config.listen.value;
+    let shown = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" and ");
+    let error = match server_process::try_bind(addresses) {
+        Ok(_) if holder(config).is_some() => {
+            return warn(
+                CHECK,
+                format!("the server that runs does not listen on {shown}; restart it to change that"),
+            );
+        }
+        Ok(_) => return ok(CHECK, format!("{shown} is free")),
+        Err(error) => error,
+    };
+    let http = HttpClient::of_anybody(ANSWER_MAX);
+    if error.taken && addresses.iter().any(|address| told_issuer(config, &http, *address)) {
+        return ok(CHECK, format!("the server listens on {shown}"));
+    }
+    fail(CHECK, server_process::cannot_bind(error).to_string())
+}
+
+/// Whether who has the address says that it is this issuer.
+fn told_issuer(config: &Config, http: &HttpClient, address: SocketAddr) -> bool {
+    let issuer = config.issuer_at(&config.listen.value);
+    let host = issuer.split_once("://").map_or("", |(_, host)| host);
+    let place = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
+        _ => address,
+    };
+    let url = format!("{}://{place}/.well-known/openid-configuration", config.scheme());
+    let answer = http.send_to_this_machine(&url, host);
+    answer.is_ok_and(|answer| answer.body.get("issuer").and_then(Value::as_str) == Some(&issuer))
+}
+
 /// What the running server has counted tells more than the configuration.
 pub(super) fn proxies(config: &Config, environment: &Environment) -> Result<Finding> {
-    let page = page(config, &HttpClient::new(environment)?);
+    let page = page(config, &client(environment)?);
     Ok(page.and_then(|page| forwarding(config, &Forwarded::read(&page))).unwrap_or_else(|| trusted(config)))
 }
 
