@@ -12,7 +12,7 @@
 use super::address::Server;
 use super::client::{Client, Prepared};
 use super::epochs::{self, Epochs, Origin};
-use super::errors::{closed, follows_another, is_lock_timeout, translate};
+use super::errors::{closed, flushes_late, follows_another, is_lock_timeout, is_unsupported, translate};
 use super::pg_snapshot::PgSnapshot;
 use super::values::{Bound, for_each_row};
 use super::{change_log, cluster, tx_mode};
@@ -44,6 +44,8 @@ pub(super) struct Connection {
     pooled: bool,
     /// A transaction on a server in recovery is refused.
     is_primary: bool,
+    /// A session may say how its commits are flushed.
+    may_set_commit: bool,
     epochs: Arc<Epochs>,
     /// How many histories the server had when this was opened.
     histories_before: u64,
@@ -250,6 +252,27 @@ impl Connection {
         }
     }
 
+    /// Asks whether a session may say how its commits are flushed. Where it may not, the server itself must flush them. The error says
+    /// whether it may pass.
+    fn learn_commit_setting(&mut self) -> Result<(), (bool, Error)> {
+        let asked =
+            self.client.run(|client| async move { client.batch_execute(tx_mode::MAY_SET_COMMIT).await });
+        match asked.1 {
+            Ok(()) => return Ok(()),
+            Err(error) if is_unsupported(&error) => self.may_set_commit = false,
+            Err(error) => return Err((true, self.note(&error))),
+        }
+        let told = self.batch("ROLLBACK").and_then(|()| self.first_row(tx_mode::COMMIT_SETTING));
+        let told = told.map_err(|error| (true, error))?;
+        let is_off = told.is_none_or(|row| row.get(0) == Some("off"));
+        if is_off && self.is_primary { Err((false, flushes_late())) } else { Ok(()) }
+    }
+
+    /// Whether [`tx_mode::MAY_SET_COMMIT`] was allowed.
+    pub(super) fn may_set_commit(&self) -> bool {
+        self.may_set_commit
+    }
+
     /// Reads the epoch outside of a transaction, and draws the server's mark if there is none.
     fn read_epoch(&mut self) -> Result<(), Error> {
         let mut origin = self.origin_outside_tx()?;
@@ -332,6 +355,7 @@ impl Session for Connection {
             epoch: None,
             pooled: server.pooled,
             is_primary: server.is_primary,
+            may_set_commit: true,
             settings: None,
             statements: HashMap::new(),
             over_rows: HashMap::new(),
@@ -348,6 +372,7 @@ impl Session for Connection {
         if server.is_primary {
             connection.check_primary().map_err(|error| (true, error))?;
         }
+        connection.learn_commit_setting()?;
         Ok(connection)
     }
 
@@ -368,13 +393,13 @@ impl Session for Connection {
         self.client.limit(self.limit);
         (self.failed_unwaited, self.is_batch) = (false, mode == TxMode::Batch);
         if !self.pooled && self.settings != Some(mode.of_session()) {
-            let set = self.batch(&tx_mode::set_for_session(mode.of_session()));
+            let set = self.batch(&tx_mode::set_for_session(mode.of_session(), self.may_set_commit));
             set.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
             self.settings = Some(mode.of_session());
         }
         let begin = match self.pooled {
-            true => Cow::Owned(tx_mode::begin_with_settings(mode, is_versioned)),
-            false => Cow::Borrowed(tx_mode::begin(mode)),
+            true => Cow::Owned(tx_mode::begin_with_settings(mode, self.may_set_commit, is_versioned)),
+            false => Cow::Borrowed(tx_mode::begin(mode, self.may_set_commit)),
         };
         if !matches!(mode, TxMode::Query | TxMode::Replica) {
             // A connection on which no transaction begins is replaced: behind a pooler it may lead to a standby.

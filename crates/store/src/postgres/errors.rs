@@ -28,6 +28,11 @@ pub(super) fn is_lock_timeout(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
+/// Whether the server, or what stands before it, does not do what it was asked for.
+pub(super) fn is_unsupported(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED)
+}
+
 fn failure(server: &DbError) -> Failure {
     if *server.code() == SqlState::T_R_SERIALIZATION_FAILURE
         || *server.code() == SqlState::T_R_DEADLOCK_DETECTED
@@ -159,6 +164,15 @@ fn no_resources(error: &io::Error) -> Error {
 /// A connection that is closed from the other end.
 pub(super) fn closed() -> Error {
     unavailable(ENDED.to_owned(), ASK_ITS_LOG)
+}
+
+/// A server that may lose what it acknowledged, and does not let a session ask for more.
+pub(super) fn flushes_late() -> Error {
+    unavailable(
+        "the database server does not flush each commit to its disk, and forbids a session to ask for it"
+            .to_owned(),
+        "set synchronous_commit = on there",
+    )
 }
 
 /// A server that is no primary: what it shows may be old.

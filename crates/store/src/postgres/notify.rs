@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// A wake-up is nothing that must be on disk: without the setting each would cost a flush.
 const NOTIFY: &str = "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY sarsen_changes; COMMIT";
+/// The same where the server does not take the setting.
+const NOTIFY_AS_SET: &str = "NOTIFY sarsen_changes";
 const LISTEN: &str = "LISTEN sarsen_changes";
 /// Between two wake-ups, and between two looks at the log.
 pub(super) const GAP: Duration = Duration::from_millis(5);
@@ -86,8 +88,10 @@ pub(super) fn send(server: &Server, outgoing: &Signal, own_pid: &BackendPid) {
     let mut connection: Option<Connection> = None;
     let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
     while outgoing.wait(None) {
-        let sent =
-            open(&mut connection, server, own_pid).and_then(|connection| connection.batch_outside_tx(NOTIFY));
+        let sent = open(&mut connection, server, own_pid).and_then(|connection| {
+            let notify = if connection.may_set_commit() { NOTIFY } else { NOTIFY_AS_SET };
+            connection.batch_outside_tx(notify)
+        });
         match sent {
             Ok(()) => {
                 backoff.reset();

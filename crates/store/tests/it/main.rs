@@ -5,7 +5,7 @@
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
 //!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `epochs.rs`: after a
-//!   restore or a crash of PostgreSQL. `outages.rs`, `killed_starts.rs`, `failover.rs`, `late_commit.rs`,
+//!   restore or a crash of PostgreSQL. `outages.rs`, `killed_starts.rs`, `forbidden_setting.rs`, `failover.rs`, `late_commit.rs`,
 //!   `pooler.rs`, `replicas.rs`, `restored_dump.rs`, `foreign_servers.rs`, `galera.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
@@ -25,6 +25,7 @@ mod failover;
 mod fault_injection;
 mod faults;
 mod flushes;
+mod forbidden_setting;
 mod foreign_servers;
 mod galera;
 mod instances;
