@@ -15,7 +15,7 @@ pub struct Options {
     /// `sqlite:PATH`, `postgres://…`, `postgresql://…`, `mysql://…` or `mariadb://…`. It may contain a password, so it
     /// is never printed.
     ///
-    /// PostgreSQL takes `?sslmode=` (`disable`, `prefer`, `require`, `verify-full`), `sslrootcert=FILE` and, behind a
+    /// PostgreSQL takes `?sslmode=` (`disable`, `prefer`, `require`, `verify-full`; needed where the host is another machine), `sslrootcert=FILE` and, behind a
     /// pooler that lends connections for one transaction (PgBouncer), `pooler=transaction`. MySQL and MariaDB take
     /// `?ssl-mode=` (`DISABLED`, `PREFERRED`, `REQUIRED`, `VERIFY_IDENTITY`) and `ssl-ca=FILE`.
     pub url: String,

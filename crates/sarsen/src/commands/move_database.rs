@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
     after_help = "Stop the server first. The source is brought to the schema of this version and then only read. The \
     target must be an empty database. Run an interrupted move again to continue it; a finished one \
     is only compared.\n\n\
-    Example:  sarsen move --from sqlite:data/sarsen.db --to postgres://sarsen:SECRET@db.internal/sarsen\n\
+    Example:  sarsen move --from sqlite:data/sarsen.db --to \"postgres://sarsen:SECRET@db.internal/sarsen?sslmode=verify-full\"\n\
     Then set `database` to the new URL in sarsen.toml. Keep the secret key."
 )]
 pub struct Args {

@@ -1,8 +1,9 @@
 //! The URL of a database on MySQL or MariaDB, and its TLS options.
 //!
 //! It is the driver's URL, with two options that are spelled as in the servers' own tools:
-//! - `ssl-mode=DISABLED`, `PREFERRED` (the default: TLS if the server offers it), `REQUIRED`
-//!   (the certificate is not verified), `VERIFY_IDENTITY` (the certificate must be for this host).
+//! - `ssl-mode=DISABLED`, `PREFERRED` (the default on this machine: TLS if the server offers it), `REQUIRED`
+//!   (the certificate is not verified), `VERIFY_IDENTITY` (the certificate must be for this host). A URL that leads to another
+//!   machine must say one of them.
 //! - `ssl-ca=FILE`: certificate authorities in addition to those that browsers trust. It implies `VERIFY_IDENTITY` and
 //!   is an error with any other mode, so that nothing is sent to an unverified server by mistake.
 //!
@@ -11,7 +12,7 @@
 
 use super::client::Client;
 use crate::Error;
-use crate::remote::certificates;
+use crate::remote::{self, certificates};
 use ::mysql_async::{DriverError, Error as Told, Opts, OptsBuilder, SslOpts};
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
@@ -78,6 +79,12 @@ impl Address {
             return Err(wrong("has a word about TLS that is the driver's own; use ssl-mode and ssl-ca"));
         }
         let mode = match (mode, &roots) {
+            (None, None) if opts.socket().is_none() && !remote::is_this_machine(opts.ip_or_hostname()) => {
+                return Err(wrong(
+                    "leads to another machine and does not say how the connection is protected; add ssl-mode=VERIFY_IDENTITY, or \
+                     ssl-mode=DISABLED where nobody can listen in",
+                ));
+            }
             (None, None) => Mode::Preferred,
             (None, Some(_)) => Mode::VerifyIdentity,
             (Some(mode), Some(_)) if mode != Mode::VerifyIdentity => {
@@ -192,7 +199,8 @@ mod tests {
     #[test]
     fn the_words_of_the_servers_tools_are_taken_out_of_the_url() {
         let read = |query: &str| {
-            let address = Address::parse(&format!("mariadb://ada:x@db.test/sarsen?{query}")).expect("reads");
+            let address =
+                Address::parse(&format!("mariadb://ada:x@127.0.0.1/sarsen?{query}")).expect("reads");
             (address.mode, address.authority)
         };
         assert_eq!(read(""), (Mode::Preferred, None));
@@ -217,11 +225,28 @@ mod tests {
             ("require_ssl=true", "ssl-mode"),
             ("verify_ca=false&ssl-mode=REQUIRED", "ssl-ca"),
             ("socket=%2Frun%2Fx&ssl-mode=REQUIRED", "socket"),
+            ("", "add ssl-mode=VERIFY_IDENTITY"),
+            ("tcp_nodelay=true", "add ssl-mode=VERIFY_IDENTITY"),
             ("sslmode=require", "mysql://USER"),
             ("ssl-mode", "mysql://USER"),
         ] {
             let text = refusal(query);
             assert!(text.contains(says) && !text.contains("hunter2"), "{query}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_way_to_another_machine_says_how_it_is_protected() {
+        for (place, query, reads) in [
+            ("localhost", "", true),
+            ("[::1]:3307", "", true),
+            ("10.0.0.5", "", false),
+            ("10.0.0.5", "?socket=%2Frun%2Fx", true),
+            ("10.0.0.5", "?ssl-mode=PREFERRED", true),
+            ("db.test", "?ssl-ca=ca.pem", true),
+        ] {
+            let address = Address::parse(&format!("mysql://ada:hunter2@{place}/sarsen{query}"));
+            assert_eq!(address.is_ok(), reads, "{place} {query}");
         }
     }
 

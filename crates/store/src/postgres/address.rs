@@ -1,8 +1,9 @@
 //! The URL of a database on PostgreSQL, and how to get there.
 //!
 //! It is libpq's, with these words of our own:
-//! - `sslmode`: `disable`, `prefer` (TLS where the server offers it, the default), `require` (the certificate is not
-//!   checked), `verify-full` (the certificate must be for this host).
+//! - `sslmode`: `disable`, `prefer` (TLS where the server offers it, the default on this machine), `require` (the
+//!   certificate is not checked), `verify-full` (the certificate must be for this host). A URL that leads to another
+//!   machine must say one of them: a server that offers no TLS gets the password in the clear.
 //! - `sslrootcert=FILE`: the authority that signs that certificate, instead of those that browsers trust. It means
 //!   `verify-full`, also beside `require`, and is refused beside `prefer` and `disable`, which may send the password
 //!   without TLS.
@@ -13,7 +14,7 @@ use super::client::Client;
 use super::epochs::Epochs;
 use super::errors::not_connected;
 use super::tls::{Tls, Verify};
-use crate::Error;
+use crate::{Error, remote};
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,8 +56,13 @@ impl Address {
             ))
         };
         let mut address = Address::read(url).ok_or_else(unreadable)?;
+        let says_sslmode = url.split(['?', '&']).any(|setting| setting.starts_with("sslmode="));
+        if !says_sslmode && address.roots.is_none() && leads_elsewhere(&address.config) {
+            return Err(Error::Open(format!(
+                "{what} leads to another machine and does not say how the connection is protected; add sslmode=verify-full, or                  sslmode=disable where nobody can listen in"
+            )));
+        }
         if address.roots.is_some() && !address.verified {
-            let says_sslmode = url.split(['?', '&']).any(|setting| setting.starts_with("sslmode="));
             if says_sslmode && address.config.get_ssl_mode() != SslMode::Require {
                 return Err(Error::Open(format!(
                     "{what} names an authority (sslrootcert) and an sslmode that checks no certificate; remove the \
@@ -149,6 +155,18 @@ impl Server {
     }
 }
 
+/// Whether some host is not this machine. An address that is named beside a host is where the connection goes.
+fn leads_elsewhere(config: &Config) -> bool {
+    let addresses = config.get_hostaddrs();
+    match addresses {
+        [] => config
+            .get_hosts()
+            .iter()
+            .any(|host| matches!(host, Host::Tcp(name) if !remote::is_this_machine(name))),
+        addresses => addresses.iter().any(|address| !address.is_loopback()),
+    }
+}
+
 /// Defaults for what the URL does not set. A dead server is noticed in seconds, not when TCP gives up.
 fn settings(mut config: Config) -> Config {
     if config.get_application_name().is_none() {
@@ -228,9 +246,10 @@ mod tests {
         assert_eq!(address.roots.as_deref(), Some(Path::new("/etc/our ca.pem")));
         assert_eq!(address.config.get_ssl_mode(), SslMode::Require);
         assert_eq!(address.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
-        let address = parse("").expect("reads");
-        assert!(!address.pooled && !address.verified && address.roots.is_none());
-        assert_eq!(address.config.get_ssl_mode(), SslMode::Prefer);
+        let here =
+            Address::parse("the database URL", "postgres://ada:hunter2@localhost/sarsen").expect("reads");
+        assert!(!here.pooled && !here.verified && here.roots.is_none());
+        assert_eq!(here.config.get_ssl_mode(), SslMode::Prefer);
         for wrong in ["pooler=session", "pooler", "sslmode=verify-ca", "what=ever"] {
             let text = parse(wrong).err().expect("refused").to_string();
             assert!(text.contains("cannot be read") && !text.contains("hunter2"), "{wrong}: {text}");
@@ -238,9 +257,38 @@ mod tests {
     }
 
     #[test]
+    fn the_way_to_another_machine_says_how_it_is_protected() {
+        let read = |url: &str| Address::parse("the database URL", url).map(drop);
+        for here in [
+            "postgres://ada:hunter2@localhost/x",
+            "postgres://ada:hunter2@127.0.0.2:5433/x",
+            "postgres://ada:hunter2@[::1]/x",
+            "postgres:///x?host=/run/postgresql",
+            "postgres://ada:hunter2@one.localhost,127.0.0.1/x",
+            "postgres://ada:hunter2@db.test/x?hostaddr=127.0.0.1",
+        ] {
+            assert!(read(here).is_ok(), "{here}");
+        }
+        for elsewhere in [
+            "postgres://ada:hunter2@db.test/x",
+            "postgres://ada:hunter2@10.0.0.5/x",
+            "postgres://ada:hunter2@localhost,db.test/x",
+            "postgres://ada:hunter2@localhost.example.com/x?pooler=transaction",
+            "postgres://ada:hunter2@localhost/x?hostaddr=10.0.0.5",
+        ] {
+            let text = read(elsewhere).expect_err(elsewhere).to_string();
+            assert!(text.contains("add sslmode=verify-full") && !text.contains("hunter2"), "{text}");
+            for mode in ["disable", "prefer", "require", "verify-full"] {
+                let mark = if elsewhere.contains('?') { '&' } else { '?' };
+                assert!(read(&format!("{elsewhere}{mark}sslmode={mode}")).is_ok(), "{elsewhere} {mode}");
+            }
+        }
+    }
+
+    #[test]
     fn each_host_has_all_settings_of_the_url() {
         let url = "postgres://ada:hunter2@one.test:5001,two.test:5002/sarsen?connect_timeout=7&keepalives_idle=9\
-            &application_name=us&options=-c%20geqo%3Doff&channel_binding=require&target_session_attrs=any";
+            &application_name=us&sslmode=require&options=-c%20geqo%3Doff&channel_binding=require&target_session_attrs=any";
         let server = Address::parse("the database URL", url).and_then(Address::replica).expect("reads");
         assert_eq!(server.place(), "one.test:5001,two.test:5002");
         let alone =

@@ -35,6 +35,7 @@ use crate::queue::Queue;
 use crate::threads::{on_its_own_thread, spawn};
 use crate::{Error, Snapshot, Sql};
 use parking_lot::Mutex;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -176,6 +177,14 @@ pub(crate) fn serve<L: ChangeLog>(
         following: Mutex::new(Some(following)),
     };
     Ok((shared, Box::new(backend)))
+}
+
+/// Whether a host of a URL is this machine: what is sent there passes no network.
+pub(crate) fn is_this_machine(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    let name = host.to_ascii_lowercase();
+    let is_name = name == "localhost" || name.ends_with(".localhost");
+    is_name || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// An error of the start, in words that say so.
