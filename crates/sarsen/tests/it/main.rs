@@ -13,6 +13,7 @@ mod demo;
 mod doctor;
 mod doctor_on_servers;
 mod durability;
+mod full_disk;
 mod help;
 mod leftovers;
 mod library;
