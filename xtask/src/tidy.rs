@@ -13,6 +13,7 @@ mod layers;
 mod lines;
 mod links;
 mod manifest;
+mod migrations;
 mod networks;
 mod sizes;
 mod tree;

@@ -10,7 +10,7 @@ CREATE TABLE client_reviews (
     changed_at BIGINT NOT NULL,
     accepted_by {text},
     accepted_at BIGINT,
-    FOREIGN KEY (client_id) REFERENCES clients (id)
+    FOREIGN KEY (client_id) REFERENCES clients (id) ON DELETE CASCADE
 ) {table};
 
 -- How many of these changes a consent knew. One that knew fewer has ended.

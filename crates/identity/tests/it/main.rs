@@ -14,6 +14,7 @@ mod lists;
 mod migrations;
 mod organizations;
 mod pending_device_codes;
+mod previous_release;
 mod search;
 mod sessions;
 mod statements;
