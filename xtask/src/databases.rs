@@ -36,7 +36,9 @@ impl Database {
     pub fn needs(self) -> Vec<&'static Need> {
         match self {
             Database::Sqlite => vec![&needs::STRACE],
-            Database::Postgres => vec![&needs::POSTGRES, &needs::PGBOUNCER, &needs::NGINX, &needs::OPENSSL],
+            Database::Postgres => {
+                vec![&needs::POSTGRES, &needs::PGBOUNCER, &needs::NGINX, &needs::NODE, &needs::OPENSSL]
+            }
             Database::MariaDb => vec![&needs::MARIADB, &needs::GALERA, &needs::OPENSSL],
         }
     }

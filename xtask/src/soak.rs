@@ -195,7 +195,7 @@ fn long(report: &mut Report, servers: &Servers, chosen: &Chosen<'_>) {
         let mut command = places::cargo(&["test", "--release", "--no-fail-fast", "--workspace"]);
         command.args(["--exclude", "xtask", "--", "--include-ignored", "--nocapture", "--test-threads=1"]);
         command.arg(chosen.filter).env("SARSEN_SOAK", "1").env("SARSEN_CADDY", needs::caddy());
-        command.envs(servers.variables());
+        command.env("SARSEN_NODE", needs::node(&[])?.get_program()).envs(servers.variables());
         let outcome = process::run(&mut command, LIMIT)?;
         Ok(of_cargo(&outcome.stdout).with_status(outcome.success))
     });

@@ -3,6 +3,7 @@
 
 use crate::counts::Counts;
 use crate::databases::{Database, Servers};
+use crate::needs;
 use crate::programs::{Programs, Selection};
 use crate::report::Report;
 
@@ -52,7 +53,12 @@ const ALL: &[Selection] = &[DOMAIN, Selection { package: "server", modules: &[] 
 /// What `cargo xtask test` runs on these databases.
 pub fn daily(report: &mut Report, programs: &Programs, servers: &Servers, databases: &[Database]) {
     if databases.contains(&Database::Sqlite) {
-        report.step("unit", || programs.run_all(&servers.variables()));
+        let mut variables = servers.variables();
+        // Pages of a test are open in Node.js, and only where there is PostgreSQL.
+        if let Ok(node) = needs::node(&[]) {
+            variables.push(("SARSEN_NODE", node.get_program().to_string_lossy().into_owned()));
+        }
+        report.step("unit", || programs.run_all(&variables));
     } else {
         report.step("unit of the store", || programs.run(STORE, &servers.variables()));
     }

@@ -13,6 +13,11 @@ use store::testing::postgres::with_client;
 use store::testing::say_skipped;
 use store::{Answer, Error, Options, Read, Store, Version, args};
 
+/// Faults of a kind; `SARSEN_SOAK` has twenty.
+fn rounds(daily: usize) -> usize {
+    if std::env::var_os("SARSEN_SOAK").is_some() { 20 } else { daily }
+}
+
 fn open(url: String) -> Store {
     Store::open(Options { watched: &["notes"], ..Options::new(url, MIGRATIONS) }).expect("opens")
 }
@@ -65,7 +70,7 @@ fn waste_ids(server: &OwnServer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_was_restored_while_no_instance_ran_begins_an_epoch_each_time() {
+async fn soak_a_disk_that_was_restored_while_no_instance_ran_begins_an_epoch_each_time() {
     let Some(server) = OwnServer::start() else { return };
     let store = open(server.url());
     add(&store, "n", "ada", "one").await.expect("writes");
@@ -75,7 +80,8 @@ async fn a_disk_that_was_restored_while_no_instance_ran_begins_an_epoch_each_tim
     let cold_copy = server.copy(true);
     server.resume();
     let mut epochs = HashSet::new();
-    for copy in [&base_backup, &base_backup, &cold_copy, &cold_copy] {
+    for round in 0..rounds(4) {
+        let copy = if round % 4 < 2 { &base_backup } else { &cold_copy };
         let store = open(server.url());
         for number in 0..30 {
             let id = format!("lost {number}");
@@ -96,22 +102,26 @@ async fn a_disk_that_was_restored_while_no_instance_ran_begins_an_epoch_each_tim
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_power_failure_begins_an_epoch() {
+async fn soak_a_power_failure_begins_an_epoch() {
     let Some(server) = OwnServer::start() else { return };
-    let store = open(server.url());
+    let mut store = open(server.url());
     add(&store, "n", "ada", "one").await.expect("writes");
-    waste_ids(&server);
-    let before = version(&store).await;
-    store.close();
-    server.restart("immediate");
-    let store = open(server.url());
-    let after = version(&store).await;
-    assert!(after.epoch() != before.epoch(), "{before} {after}");
+    let mut epochs = HashSet::new();
+    for _ in 0..rounds(1) {
+        waste_ids(&server);
+        let before = version(&store).await;
+        assert!(epochs.insert(before.epoch()), "{before}");
+        store.close();
+        server.restart("immediate");
+        store = open(server.url());
+        let after = version(&store).await;
+        assert!(!epochs.contains(&after.epoch()), "{before} {after}");
+    }
     store.close();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_process_of_the_server_begins_an_epoch_for_the_connection_that_reads_next() {
+async fn soak_a_killed_process_of_the_server_begins_an_epoch_for_the_connection_that_reads_next() {
     let Some(server) = OwnServer::start() else { return };
     let mut options = Options { watched: &["notes"], ..Options::new(server.url(), MIGRATIONS) };
     // The log is read when a connection has another epoch, and otherwise not while the test runs.
@@ -120,7 +130,7 @@ async fn a_killed_process_of_the_server_begins_an_epoch_for_the_connection_that_
     let store = Store::open(options).expect("opens");
     add(&store, "n", "ada", "one").await.expect("writes");
     let (mut before, started) = (version(&store).await, started_ms(&server));
-    for _ in 0..3 {
+    for _ in 0..rounds(3) {
         waste_ids(&server);
         let (history, seen) = (store.log_history(), version(&store).await.number());
         server.kill_session();
@@ -138,12 +148,12 @@ async fn a_killed_process_of_the_server_begins_an_epoch_for_the_connection_that_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ordinary_restart_begins_an_epoch_and_all_cursors_go_on() {
+async fn soak_an_ordinary_restart_begins_an_epoch_and_all_cursors_go_on() {
     let Some(server) = OwnServer::start() else { return };
     let store = open(server.url());
     let (mut cursor, history) = (end(&store).await, store.log_history());
     let mut before = version(&store).await;
-    for number in 0..5 {
+    for number in 0..rounds(5) {
         append(&store, &number.to_string(), AT).await.expect("writes");
         tokio::task::block_in_place(|| server.restart("fast"));
         let after = first_answer(&store).await.version;
@@ -158,16 +168,16 @@ async fn an_ordinary_restart_begins_an_epoch_and_all_cursors_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_a_pooler_the_epoch_is_that_of_the_server_which_answers() {
+async fn soak_behind_a_pooler_the_epoch_is_that_of_the_server_which_answers() {
     let Some(server) = OwnServer::start() else { return };
     let Some(pooler) = Pooler::start(&server) else {
         return say_skipped("behind a pooler: there is no pgbouncer");
     };
     let store = open(pooler.url(&server));
     add(&store, "n", "ada", "one").await.expect("writes");
-    for kills_a_session in [false, true, true] {
+    for round in 0..rounds(3) {
         let before = version(&store).await;
-        if kills_a_session {
+        if round % 3 > 0 {
             server.kill_session();
         } else {
             tokio::task::block_in_place(|| server.restart("immediate"));
@@ -180,13 +190,13 @@ async fn behind_a_pooler_the_epoch_is_that_of_the_server_which_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_answers_in_the_epoch_of_its_primary() {
+async fn soak_a_replica_answers_in_the_epoch_of_its_primary() {
     let Some(primary) = OwnServer::start() else { return };
     let replica = primary.standby();
     let store = open_at(&primary, vec![replica.url()]);
     add(&store, "n", "ada", "one").await.expect("writes");
     let mut epochs = HashSet::new();
-    for _ in 0..2 {
+    for _ in 0..rounds(2) {
         until_replica_reads(&store).await;
         let reads = store.stats().replica_reads;
         let mut answer = body(&store, Read::default().from_replica()).await.expect("reads");
