@@ -1,6 +1,6 @@
 //! What the store promises, through its public face.
 //!
-//! - `commands.rs`, `changes.rs`, `versions.rs`, `watches.rs`, `read_classes.rs`, `logs.rs`, `values.rs`, `faults.rs`: the same promises on every database.
+//! - `commands/`, `changes.rs`, `versions.rs`, `watches.rs`, `read_classes.rs`, `logs.rs`, `values.rs`, `faults.rs`: the same promises on every database.
 //! - `flushes.rs`: by trace of the system calls.
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
