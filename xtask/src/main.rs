@@ -5,7 +5,8 @@
 //! - `test.rs`, `soak.rs`, `fuzz.rs`, `deny.rs`: one file a verb.
 //! - `needs/`: what the tests need of the machine, installed only when missing.
 //! - `programs.rs`: the test programs, built once; `tiers.rs`: which of their tests run on which database.
-//! - `databases.rs`, `postgres.rs`, `mariadb.rs`: throw-away servers.
+//! - `databases.rs`, `postgres.rs`, `mariadb.rs`: throw-away servers. `watchdog.rs` of `store`: they
+//!   end with this program, however it ends.
 //! - `process.rs`, `counts.rs`, `report.rs`: run a program, read how many tests it ran, add up.
 //! - `tidy/`: rules about the tree itself, as tests (`cargo test -p xtask`).
 //!
@@ -30,6 +31,8 @@ mod test;
 #[cfg(test)]
 mod tidy;
 mod tiers;
+#[path = "../../crates/store/src/testing/watchdog.rs"]
+mod watchdog;
 
 use std::process::ExitCode;
 

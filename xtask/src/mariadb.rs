@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::needs::{self, MariaDbPrograms as Programs};
 use crate::postgres::{User, as_user, free_port, make_folder, random_hex, system_user};
+use crate::watchdog::Watchdog;
 use crate::{places, process};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -21,13 +22,14 @@ pub struct MariaDb {
     server: Child,
     folder: PathBuf,
     url: String,
+    _watchdog: Watchdog,
 }
 
 impl MariaDb {
     pub fn start() -> Result<MariaDb, String> {
         let programs = needs::mariadb_programs().ok_or("no MariaDB server programs on this machine")?;
         let user = if needs::is_root() { Some(system_user("mysql")?) } else { None };
-        let folder = make_folder(&places::target(), "test-mariadb-", user)?;
+        let (folder, watchdog) = make_folder(&places::target(), "test-mariadb-", user)?;
         let made = initialise(&programs, &folder, user).and_then(|password| {
             let server = spawn(&programs, &folder, user)?;
             Ok((password, server))
@@ -35,7 +37,7 @@ impl MariaDb {
         let (password, (server, port)) = made.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
         let url = format!("mysql://sarsen:{password}@127.0.0.1:{port}/");
         // From here on, dropping it stops and removes it.
-        let mut server = MariaDb { server, folder, url };
+        let mut server = MariaDb { server, folder, url, _watchdog: watchdog };
         server.wait_until_ready()?;
         println!("MariaDB answers on 127.0.0.1:{port}");
         Ok(server)

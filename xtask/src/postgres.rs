@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::watchdog::Watchdog;
 use crate::{needs, places, process};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -28,6 +29,7 @@ pub struct Postgres {
     server: Child,
     folder: PathBuf,
     url: String,
+    _watchdog: Watchdog,
 }
 
 /// The server refuses to run as root; so root lends it another user's name.
@@ -41,7 +43,7 @@ impl Postgres {
     pub fn start() -> Result<Postgres, String> {
         let programs = needs::postgres_programs().ok_or("no PostgreSQL server programs on this machine")?;
         let user = if needs::is_root() { Some(system_user("postgres")?) } else { None };
-        let folder = make_folder(&quick_place(), "test-postgres-", user)?;
+        let (folder, watchdog) = make_folder(&quick_place(), "test-postgres-", user)?;
         let made = initialise(&programs, &folder, user).and_then(|password| {
             let server = spawn(&programs, &folder, user, &[])?;
             Ok((password, server))
@@ -49,7 +51,7 @@ impl Postgres {
         let (password, (server, port)) = made.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
         let url = format!("postgres://sarsen:{password}@127.0.0.1:{port}/postgres");
         // From here on, dropping it stops and removes it.
-        let mut cluster = Postgres { server, folder, url };
+        let mut cluster = Postgres { server, folder, url, _watchdog: watchdog };
         cluster.wait_until_ready()?;
         println!("PostgreSQL {} answers on 127.0.0.1:{port}", version(&programs).unwrap_or_default());
         Ok(cluster)
@@ -59,13 +61,14 @@ impl Postgres {
     pub fn start_standby(&self) -> Result<Postgres, String> {
         let programs = needs::postgres_programs().ok_or("no PostgreSQL server programs on this machine")?;
         let user = if needs::is_root() { Some(system_user("postgres")?) } else { None };
-        let folder = make_folder(&quick_place(), "test-standby-", user)?;
+        let (folder, watchdog) = make_folder(&quick_place(), "test-standby-", user)?;
         let copied = copy(&programs, &folder, user, &self.url);
         // It has nothing that is not on the primary too.
         let started = copied.and_then(|()| spawn(&programs, &folder, user, &["fsync=off"]));
         let (server, port) = started.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
         let (login, _) = self.url.rsplit_once('@').ok_or("a URL without a login")?;
-        let mut standby = Postgres { server, folder, url: format!("{login}@127.0.0.1:{port}/postgres") };
+        let url = format!("{login}@127.0.0.1:{port}/postgres");
+        let mut standby = Postgres { server, folder, url, _watchdog: watchdog };
         standby.wait_until_ready()?;
         println!("its standby answers on 127.0.0.1:{port}");
         Ok(standby)
@@ -171,8 +174,9 @@ fn quick_place() -> PathBuf {
     }
 }
 
-/// An empty folder that the server's user can reach, in this one where that is possible.
-pub fn make_folder(parent: &Path, prefix: &str, user: Option<User>) -> Result<PathBuf, String> {
+/// An empty folder that the server's user can reach, in this one where that is possible. What works there ends with this
+/// program.
+pub fn make_folder(parent: &Path, prefix: &str, user: Option<User>) -> Result<(PathBuf, Watchdog), String> {
     let parent = match user {
         Some(user) if !reaches(parent, user) => std::env::temp_dir(),
         _ => parent.to_owned(),
@@ -183,7 +187,8 @@ pub fn make_folder(parent: &Path, prefix: &str, user: Option<User>) -> Result<Pa
     fs::create_dir_all(&parent).and_then(|()| fs::create_dir(&folder)).map_err(failed)?;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;
     give(&folder, user)?;
-    Ok(folder)
+    let watchdog = Watchdog::of(&folder).map_err(failed)?;
+    Ok((folder, watchdog))
 }
 
 /// Servers of earlier runs that were killed: the folder's name holds the pid of its maker.

@@ -2,7 +2,7 @@
 //! names (`postgres.rs`, `mysql.rs`). `SARSEN_TEST_DATABASE` says which; `cargo xtask test` starts the servers.
 //! `held.rs`: nobody can write to a table for a while. `own_server.rs` and `own_mariadb.rs` are for tests that want a
 //! server to themselves (`own.rs`: whichever it is; `pooler.rs`: PgBouncer before it), `certificates.rs` for those over
-//! TLS. `rows.rs`: tables of cases.
+//! TLS. `watchdog.rs`: they end with the process. `rows.rs`: tables of cases.
 
 pub mod certificates;
 pub mod held;
@@ -14,6 +14,7 @@ pub mod parsers;
 pub mod pooler;
 pub mod postgres;
 pub mod rows;
+mod watchdog;
 
 use held::Held;
 use mysql::MysqlDatabase;

@@ -4,7 +4,10 @@
 
 use super::mysql::MysqlClient;
 use super::own::End;
-use super::own_server::{User, command_as, free_port, give, is_root, new_folder, new_password, system_user};
+use super::own_server::{
+    User, command_as, free_port, give, is_root, new_password, system_user, watched_folder,
+};
+use super::watchdog::Watchdog;
 use crate::threads::pause;
 use ::mysql_async::Opts;
 use std::fs;
@@ -26,6 +29,8 @@ pub struct OwnMariaDb {
     pub port: u16,
     /// That of its only user, `sarsen`.
     pub password: String,
+    /// Last: it finds the folder removed, unless this process was killed.
+    _watchdog: Watchdog,
 }
 
 impl OwnMariaDb {
@@ -42,7 +47,7 @@ impl OwnMariaDb {
             return None;
         };
         let user = if is_root() { Some(system_user("mysql")?) } else { None };
-        let (folder, password, port) = (new_folder(), new_password(), free_port());
+        let ((folder, watchdog), password, port) = (watched_folder(), new_password(), free_port());
         let inside = |name: &str| folder.path().join(name).display().to_string();
         let mut settings = prepare(folder.path());
         settings.extend([
@@ -54,7 +59,8 @@ impl OwnMariaDb {
             format!("--log-error={}", inside("log")),
         ]);
         initialise(&install, folder.path(), user, &password);
-        let mut server = OwnMariaDb { server: None, folder, program, user, settings, port, password };
+        let mut server =
+            OwnMariaDb { server: None, folder, program, user, settings, port, password, _watchdog: watchdog };
         server.resume();
         Some(server)
     }

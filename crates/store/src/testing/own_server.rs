@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "a test whose server cannot be started has failed")]
 
 use super::postgres::{Config, with_client};
+use super::watchdog::Watchdog;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -20,6 +21,8 @@ pub struct OwnServer {
     pub port: u16,
     /// That of its only user, `sarsen`.
     pub password: String,
+    /// Last: it finds the folder removed, unless this process was killed.
+    _watchdog: Watchdog,
 }
 
 impl OwnServer {
@@ -36,11 +39,11 @@ impl OwnServer {
             return None;
         };
         let user = if is_root() { Some(system_user("postgres")?) } else { None };
-        let folder = new_folder();
+        let (folder, watchdog) = watched_folder();
         let (password, port) = (new_password(), free_port());
         let settings = prepare(folder.path());
         let settings = format!("{} {settings}", place(port));
-        let server = OwnServer { folder, programs, user, settings, port, password };
+        let server = OwnServer { folder, programs, user, settings, port, password, _watchdog: watchdog };
         server.initialise();
         server.resume();
         Some(server)
@@ -48,10 +51,11 @@ impl OwnServer {
 
     /// Another server that has what this one has, and follows it. It can be read from.
     pub fn standby(&self) -> OwnServer {
-        let (folder, port) = (new_folder(), free_port());
+        let ((folder, watchdog), port) = (watched_folder(), free_port());
         self.give(folder.path());
         let (programs, user, password) = (self.programs.clone(), self.user, self.password.clone());
-        let standby = OwnServer { folder, programs, user, settings: place(port), port, password };
+        let standby =
+            OwnServer { folder, programs, user, settings: place(port), port, password, _watchdog: watchdog };
         let mut copy = standby.command("pg_basebackup");
         copy.args(["--host=127.0.0.1", "--username=sarsen", "--write-recovery-conf", "--checkpoint=fast"]);
         copy.arg(format!("--port={}", self.port)).arg("--pgdata").arg(standby.data()).arg("--no-sync");
@@ -213,6 +217,13 @@ pub(super) type User = Option<(u32, u32)>;
 
 pub(super) fn new_folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sarsen-test-").tempdir().expect("a folder")
+}
+
+/// For a server, which ends with this process.
+pub(super) fn watched_folder() -> (tempfile::TempDir, Watchdog) {
+    let folder = new_folder();
+    let watchdog = Watchdog::of(folder.path()).expect("a watchdog");
+    (folder, watchdog)
 }
 
 pub(super) fn new_password() -> String {

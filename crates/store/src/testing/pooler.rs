@@ -36,7 +36,9 @@ impl Pooler {
         fs::write(&users, format!("\"sarsen\" \"{}\"\n", server.password)).expect("writes");
         server.give(&settings);
         server.give(&users);
-        let process = server.command_of(program).arg(&settings).spawn().expect("starts");
+        // There the watchdog of the server finds it.
+        let mut command = server.command_of(program);
+        let process = command.arg(&settings).current_dir(server.folder()).spawn().expect("starts");
         let mut pooler = Pooler { process, port };
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(pooler.process.try_wait().expect("can be asked").is_none(), "pgbouncer does not start");

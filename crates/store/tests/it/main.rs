@@ -7,6 +7,7 @@
 //!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `epochs.rs`: after a
 //!   restore or a crash of PostgreSQL. `outages.rs`, `killed_starts.rs`, `forbidden_setting.rs`, `failover.rs`, `late_commit.rs`,
 //!   `pooler.rs`, `replicas.rs`, `restored_dump.rs`, `foreign_servers.rs`, `galera.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
+//!   `own_servers.rs`: these end with the process.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
 //! may create databases); each test makes a database of its own there. MySQL or MariaDB is the server of
@@ -36,6 +37,7 @@ mod logs;
 mod looks;
 mod mysql;
 mod outages;
+mod own_servers;
 mod pooler;
 mod postgres;
 mod proxy;
