@@ -54,6 +54,11 @@ impl Browser {
         self.cookies.iter().map(|(_, value)| value)
     }
 
+    /// Its cookies, as it sends them.
+    pub fn cookie_header(&self) -> String {
+        self.cookies.header().unwrap_or_default()
+    }
+
     /// Sends a request and follows redirects.
     fn send(&mut self, request: &Request) -> Page {
         let response = self.balancer.send(|instance| {

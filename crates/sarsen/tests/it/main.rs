@@ -1,7 +1,8 @@
 //! The program, run as users run it.
 //!
 //! `support.rs` starts and stops it. `browser.rs`: a browser without scripts. `balancer.rs`: a load balancer.
-//! `proxied.rs` runs on PostgreSQL where there is one, `survival/` and `logs.rs` run on the database that `SARSEN_TEST_DATABASE` names, the rest on SQLite.
+//! `proxied.rs` runs on PostgreSQL where there is one, `survival/` and `logs.rs` on the database that `SARSEN_TEST_DATABASE`
+//! names, `galera.rs` on a cluster of its own, the rest on SQLite.
 
 mod administration;
 mod backups;
@@ -14,6 +15,7 @@ mod doctor;
 mod doctor_on_servers;
 mod durability;
 mod full_disk;
+mod galera;
 mod help;
 mod leftovers;
 mod library;

@@ -1,10 +1,11 @@
 //! Throw-away databases for tests of every crate: a file of SQLite, or a database on the server that the environment
 //! names (`postgres.rs`, `mysql.rs`). `SARSEN_TEST_DATABASE` says which; `cargo xtask test` starts the servers.
 //! `held.rs`: nobody can write to a table for a while. `own_server.rs` and `own_mariadb.rs` are for tests that want a
-//! server to themselves (`own.rs`: whichever it is; `pooler.rs`: PgBouncer before it), `certificates.rs` for those over
+//! server to themselves (`own.rs`: whichever it is; `pooler.rs`: PgBouncer before it; `galera.rs`: a cluster), `certificates.rs` for those over
 //! TLS. `watchdog.rs`: they end with the process. `rows.rs`: tables of cases.
 
 pub mod certificates;
+pub mod galera;
 pub mod held;
 pub mod mysql;
 pub mod own;

@@ -41,13 +41,28 @@ impl OwnMariaDb {
 
     /// `prepare` may put files into the server's folder, and gives further settings.
     pub fn start_with(prepare: impl FnOnce(&Path) -> Vec<String>) -> Option<OwnMariaDb> {
+        let mut server = OwnMariaDb::new(new_password(), prepare)?;
+        server.initialise()?;
+        server.resume();
+        Some(server)
+    }
+
+    /// A server that gets all its data from a cluster which it joins, also its user.
+    pub(super) fn start_joining(password: &str, settings: Vec<String>) -> Option<OwnMariaDb> {
+        let mut server = OwnMariaDb::new(password.to_owned(), |_| settings)?;
+        let data = server.folder.path().join("data");
+        fs::create_dir(&data).expect("makes a folder");
+        give(server.user, &data);
+        server.resume();
+        Some(server)
+    }
+
+    /// One that has no data yet.
+    fn new(password: String, prepare: impl FnOnce(&Path) -> Vec<String>) -> Option<OwnMariaDb> {
         super::mysql::url()?;
-        let (Some(install), Some(program)) = (find("mariadb-install-db"), find("mariadbd")) else {
-            super::say_skipped("with a MariaDB server of the test's own: its programs are not installed");
-            return None;
-        };
+        let program = program("mariadbd")?;
         let user = if is_root() { Some(system_user("mysql")?) } else { None };
-        let ((folder, watchdog), password, port) = (watched_folder(), new_password(), free_port());
+        let ((folder, watchdog), port) = (watched_folder(), free_port());
         let inside = |name: &str| folder.path().join(name).display().to_string();
         let mut settings = prepare(folder.path());
         settings.extend([
@@ -58,11 +73,46 @@ impl OwnMariaDb {
             format!("--init-file={}", inside("first.sql")),
             format!("--log-error={}", inside("log")),
         ]);
-        initialise(&install, folder.path(), user, &password);
-        let mut server =
-            OwnMariaDb { server: None, folder, program, user, settings, port, password, _watchdog: watchdog };
-        server.resume();
-        Some(server)
+        // The server makes its user and the database when it starts, and finds them later.
+        let first = format!(
+            "CREATE DATABASE IF NOT EXISTS sarsen;\nCREATE USER IF NOT EXISTS sarsen@'127.0.0.1' IDENTIFIED BY '{password}';\n\
+             GRANT ALL ON *.* TO sarsen@'127.0.0.1' WITH GRANT OPTION;\n"
+        );
+        fs::write(folder.path().join("first.sql"), first).expect("writes");
+        for entry in fs::read_dir(folder.path()).expect("reads").flatten() {
+            give(user, &entry.path());
+        }
+        give(user, folder.path());
+        Some(OwnMariaDb {
+            server: None,
+            folder,
+            program,
+            user,
+            settings,
+            port,
+            password,
+            _watchdog: watchdog,
+        })
+    }
+
+    /// Makes the system tables.
+    fn initialise(&self) -> Option<()> {
+        let install = program("mariadb-install-db")?;
+        let data = self.folder.path().join("data");
+        let mut command = command_as(self.user, &install);
+        command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
+        command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut done = command.output().expect("runs");
+        // It has failed once, beside many others, for a reason that nobody saw. When it fails twice its words are shown.
+        if !done.status.success() {
+            // What it has begun, if it came that far.
+            let _ = fs::remove_dir_all(&data);
+            done = command.output().expect("runs");
+        }
+        let words = [&*done.stdout, &*done.stderr].map(String::from_utf8_lossy).concat();
+        assert!(done.status.success(), "mariadb-install-db: {words}");
+        Some(())
     }
 
     /// Ends it; its data stay. A crash is a SIGKILL.
@@ -121,8 +171,12 @@ impl OwnMariaDb {
 
     /// Runs SQL past the store.
     pub fn sql(&self, text: &str) {
-        let opts = Opts::from_url(&self.url()).expect("a URL");
-        MysqlClient::connect(opts).run(text);
+        self.connect().run(text);
+    }
+
+    /// A connection past the store.
+    pub fn connect(&self) -> MysqlClient {
+        MysqlClient::connect(Opts::from_url(&self.url()).expect("a URL"))
     }
 
     /// The folder of its files.
@@ -142,31 +196,13 @@ fn log(folder: &tempfile::TempDir) -> String {
     fs::read_to_string(folder.path().join("log")).unwrap_or_default()
 }
 
-/// Makes the system tables; the server makes its user and the database when it starts, and finds them later.
-fn initialise(install: &Path, folder: &Path, user: User, password: &str) {
-    let first = format!(
-        "CREATE DATABASE IF NOT EXISTS sarsen;\nCREATE USER IF NOT EXISTS sarsen@'127.0.0.1' IDENTIFIED BY '{password}';\n\
-         GRANT ALL ON *.* TO sarsen@'127.0.0.1' WITH GRANT OPTION;\n"
-    );
-    fs::write(folder.join("first.sql"), first).expect("writes");
-    for entry in fs::read_dir(folder).expect("reads").flatten() {
-        give(user, &entry.path());
+/// None, and a line that says so, where it is not installed.
+fn program(name: &str) -> Option<PathBuf> {
+    let found = find(name);
+    if found.is_none() {
+        super::say_skipped("with a MariaDB server of the test's own: its programs are not installed");
     }
-    give(user, folder);
-    let data = folder.join("data");
-    let mut command = command_as(user, install);
-    command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
-    command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut done = command.output().expect("runs");
-    // It has failed once, beside many others, for a reason that nobody saw. When it fails twice its words are shown.
-    if !done.status.success() {
-        // What it has begun, if it came that far.
-        let _ = fs::remove_dir_all(&data);
-        done = command.output().expect("runs");
-    }
-    let words = [&*done.stdout, &*done.stderr].map(String::from_utf8_lossy).concat();
-    assert!(done.status.success(), "mariadb-install-db: {words}");
+    found
 }
 
 /// On the search path, or where Debian puts what only administrators run.
