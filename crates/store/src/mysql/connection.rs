@@ -9,7 +9,7 @@ use super::address::Server;
 use super::client::Client;
 use super::errors::{
     accepts_no_writes, connect_error, flushes_late, is_done_already, is_duplicate, is_no_table,
-    refuses_writes, translate,
+    is_unknown_variable, refuses_writes, translate,
 };
 use super::placeholders::{Positional, RowCount};
 use super::tx_mode::{self, Vendor};
@@ -84,7 +84,12 @@ impl Connection {
             true => Vendor::MariaDb,
             false => Vendor::MySql,
         };
-        if matches!(client.first::<Option<i64>>(IS_IN_CLUSTER), Ok(Some(Some(1)))) {
+        // A node that does not answer this question may be behind: then there is no connection.
+        let is_in_cluster = match client.first::<Option<i64>>(IS_IN_CLUSTER) {
+            Err(error) if is_unknown_variable(&error) => false,
+            asked => asked?.flatten() == Some(1),
+        };
+        if is_in_cluster {
             client.batch(WAIT_UNTIL_APPLIED)?;
         }
         Ok(Connection {

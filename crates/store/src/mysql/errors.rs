@@ -15,7 +15,9 @@ const LOCKED: [u16; 2] = [1205, 3572];
 const TOO_SLOW: [u16; 3] = [1969, 3024, 1317];
 /// Shutdown, a killed connection, a connection that was silent for too long, a network that failed, statements
 /// that the server (or a proxy before it) has forgotten.
-const LOST: [u16; 9] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169, 1243];
+const LOST: [u16; 10] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169, 1243, NO_CLUSTER];
+/// A node of Galera that does not see the majority of its cluster.
+const NO_CLUSTER: u16 = 1047;
 /// The server has become read-only: it is the primary no more, and the connection leads to the wrong one.
 const DEMOTED: [u16; 2] = [1290, 1836];
 /// A table, column, key or foreign key that is there already; a table, column or key to be dropped that is not.
@@ -24,6 +26,7 @@ const DONE_ALREADY: [u16; 6] = [1050, 1060, 1061, 1826, 1051, 1091];
 const LACKS_RIGHT: [u16; 3] = [1142, 1044, 1227];
 /// A table that is not there; the second to be dropped.
 const NO_TABLE: [u16; 2] = [1146, 1051];
+const UNKNOWN_VARIABLE: u16 = 1193;
 /// Their messages hold a value of a row, behind a colon.
 const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
 
@@ -60,6 +63,11 @@ pub(super) fn is_no_table(error: &Told) -> bool {
 /// True when a change of the schema fails because it was made before.
 pub(super) fn is_done_already(error: &Told) -> bool {
     matches!(error, Told::Server(told) if DONE_ALREADY.contains(&told.code))
+}
+
+/// True when the server has no variable of this name.
+pub(super) fn is_unknown_variable(error: &Told) -> bool {
+    matches!(error, Told::Server(told) if told.code == UNKNOWN_VARIABLE)
 }
 
 fn failure(code: u16) -> Failure {
@@ -134,6 +142,10 @@ fn advice(code: u16) -> Option<(&'static str, &'static str)> {
             "find the program or the slow command that holds it in information_schema.innodb_trx",
         ),
         1053 => ("the database server shuts down", "wait for it"),
+        NO_CLUSTER => (
+            "the database server has lost its cluster and answers nothing",
+            "see wsrep_cluster_status there, and the other nodes",
+        ),
         1927 => {
             ("the database server ended the connection", "try again; if that goes on, see the server's log")
         }
@@ -155,7 +167,7 @@ pub(super) fn connect_error(error: &Told) -> (bool, Error) {
         let what = format!("there is no connection to the database server ({})", plain(error));
         return (true, unavailable(what, "check that it runs, and the URL of the database"));
     };
-    let transient = [1040, 1203, 1053].contains(&told.code);
+    let transient = [1040, 1203, 1053, NO_CLUSTER].contains(&told.code);
     let what = format!("the database server refuses the connection: {} ({})", told.message, told.code);
     (transient, unavailable(what, "check user, password and database of the URL"))
 }
@@ -256,6 +268,10 @@ mod tests {
             (Failure::Retryable, Error::Unavailable { .. })
         ));
         assert_eq!(translated(1927, "Connection was killed").0, Failure::ConnectionLost);
+        assert!(matches!(
+            translated(1047, "WSREP has not yet prepared node for application use"),
+            (Failure::ConnectionLost, Error::Unavailable { .. })
+        ));
         assert!(matches!(translated(1969, "interrupted"), (Failure::Fatal, Error::TooSlow { .. })));
     }
 

@@ -2,6 +2,7 @@
 //! installed.
 #![expect(clippy::expect_used, reason = "a test whose servers do not answer has failed")]
 
+use super::own::End;
 use super::own_mariadb::OwnMariaDb;
 use super::own_server::free_port;
 use super::say_skipped;
@@ -76,6 +77,11 @@ impl Cluster {
     /// A node, by its number.
     pub fn node(&self, number: usize) -> &OwnMariaDb {
         self.nodes.get(number).expect("a node")
+    }
+
+    /// Kills a node. Without a majority the others answer nothing.
+    pub fn kill(&mut self, number: usize) {
+        self.nodes.get_mut(number).expect("a node").stop(End::Crash);
     }
 
     /// Makes [`Behind::Busy`] possible at a node.
