@@ -1,10 +1,13 @@
 //! On a node of a Galera cluster each session waits until its node has applied what others have acknowledged. A node that
 //! has lost its cluster is unavailable. Instances at two nodes: `sarsen/tests/it/galera.rs`.
 
-use crate::support::{BODY, MIGRATIONS, add};
-use store::testing::galera::Cluster;
+use crate::support::{BODY, INSERT, MIGRATIONS, add};
+use std::time::Duration;
+use store::testing::galera::{Behind, Cluster};
 use store::testing::own_mariadb::OwnMariaDb;
-use store::{Error, Options, Sql, Store, args, sql};
+use store::{Error, Key, Options, Sql, Store, args, sql};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 async fn waits_for(url: String) -> Option<i64> {
     static SETTING: Sql = sql("SELECT CAST(@@wsrep_sync_wait AS SIGNED)");
@@ -22,6 +25,43 @@ async fn a_session_on_a_node_of_a_cluster_waits_until_it_has_applied_and_no_othe
     assert_eq!(waits_for(cluster.node(0).url()).await, Some(7));
     let Some(alone) = OwnMariaDb::start() else { return };
     assert_eq!(waits_for(alone.url()).await, Some(0));
+}
+
+/// Adds a note whose body says whether it found another one.
+async fn decide(store: &Store) -> Option<String> {
+    let decided = store.write("note.decide", |tx| {
+        let found: Option<String> = tx.one(&BODY, args!["other"], |row| row.get(0))?;
+        tx.changed(Key::row("notes", "id", "decision"));
+        tx.exec(&INSERT, args!["decision", "bob", if found.is_some() { "after" } else { "before" }])?;
+        Ok(found)
+    });
+    decided.await.map_err(|error: Error| error).expect("writes")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "two nodes, and a second in which one is behind: a soak runs it"]
+async fn soak_a_command_at_a_node_that_is_behind_reads_what_was_acknowledged_at_another() {
+    let Some(cluster) = Cluster::start(2) else { return };
+    cluster.prepare_to_be_busy(1);
+    let open = |node| {
+        // The nodes give different numbers, as by default: a number that both have given refuses one of the two commits.
+        let numbers = format!("auto_increment_increment = 2, GLOBAL auto_increment_offset = {}", node + 1);
+        cluster.node(node).sql(&format!("SET GLOBAL {numbers}"));
+        Store::open(Options::new(cluster.node(node).url(), MIGRATIONS)).expect("opens")
+    };
+    let (here, there) = (open(1), open(0));
+    let mut found = None;
+    block_in_place(|| {
+        // No foreign key leads from the one row to the other, so that both can be committed.
+        cluster.fall_behind(1, Behind::Busy, Duration::from_millis(500), || {
+            found = Handle::current().block_on(async {
+                add(&there, "other", "ada", "one").await.expect("writes");
+                decide(&here).await
+            });
+        });
+    });
+    assert_eq!(found.as_deref(), Some("one"));
+    [here, there].iter().for_each(Store::close);
 }
 
 #[tokio::test(flavor = "multi_thread")]
