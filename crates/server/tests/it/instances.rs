@@ -2,7 +2,7 @@
 //! instance, and the same must hold.
 
 use crate::device::{ada, allow, codes, error, poll, polling, refusal, signed_in};
-use crate::support::{Ask, CALLBACK, VERIFIER, code, text, until_both_keys_sign};
+use crate::support::{Admin, Ask, CALLBACK, VERIFIER, code, text, until_both_keys_sign};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::clients::DEVICE_GRANT;
@@ -93,6 +93,31 @@ async fn a_device_that_is_just_redeeming_gets_no_session_past_the_end_of_all() {
     ending.await.expect("runs").expect("ends");
     let answer = redeeming.await.expect("an answer");
     assert_eq!(refusal(&answer), error(400, "invalid_grant"), "{answer:?}");
+    stop(instances).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contact_is_the_newest_one_on_the_pages_of_every_instance() {
+    let instances = instances().await;
+    let owner = Admin::sign_in(at(&instances, 0), "admin@acme.test", "org:acme").await;
+    let mut before = String::new();
+    for contact in ["Ada in room 12", "Grace in room 13", ""] {
+        let body = serde_json::json!({ "contact": contact });
+        owner.change("PUT", "/api/organizations/acme/branding", body).await;
+        for (number, instance) in instances.iter().enumerate() {
+            let began = Instant::now();
+            loop {
+                let page = instance.get("/o/acme/login").send().await.body;
+                if page.contains(contact) && (before.is_empty() || !page.contains(&before)) {
+                    break;
+                }
+                assert!(number > 0, "the instance that has acknowledged it shows it at once: {page}");
+                assert!(began.elapsed() < Duration::from_secs(5), "{contact:?} at instance {number}: {page}");
+                tokio::task::yield_now().await;
+            }
+        }
+        contact.clone_into(&mut before);
+    }
     stop(instances).await;
 }
 
