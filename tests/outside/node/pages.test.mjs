@@ -32,7 +32,7 @@ const asksToDecide = async (page) => (await page.locator('button[name="decision"
 /** ada signs in on whatever page she was sent to, up to the question for consent. */
 const upToDecision = (page) => walk(page, { user: demo.user('ada'), decision: 'none', done: asksToDecide });
 
-/** Each page: its name, how a person gets there, and a field of its form, if it is made of one. */
+/** Each page: its name, how a person gets there, a field of its form, if it is made of one, and its status, if not 200. */
 const PAGES = [
   { name: 'login', open: (page) => page.goto(orgPage('login')), field: 'password' },
   { name: 'signup', open: (page) => page.goto(orgPage('signup')), field: 'email' },
@@ -69,6 +69,25 @@ const PAGES = [
       }
     },
   },
+  {
+    name: 'sign-out',
+    open: async (page) => {
+      await page.goto(orgPage('account'));
+      const done = async (page) => page.url().startsWith(orgPage('account'));
+      await walk(page, { user: demo.user('ada'), done });
+      await page.goto(orgPage('logout'));
+    },
+  },
+  { name: 'error', open: (page) => page.goto(orgPage('link?token=x')), status: 404 },
+  {
+    name: 'error-with-details',
+    open: async (page) => {
+      const request = new URL(await newAuthorization());
+      request.searchParams.set('redirect_uri', `${demo.clients.spa.redirect_uris[0]}/that/is/not/registered`);
+      await page.goto(request.href);
+    },
+    status: 400,
+  },
   { name: 'home', open: (page) => page.goto(demo.issuer) },
   { name: 'product', open: (page) => page.goto(demo.products[0].url) },
   {
@@ -83,7 +102,7 @@ const PAGES = [
   { name: 'api-docs', open: (page) => page.goto(`${demo.issuer}/api/docs`), isLong: true },
 ];
 
-for (const { name, open, field, isLong } of PAGES) {
+for (const { name, open, field, isLong, status } of PAGES) {
   test(`the page "${name}" fits a phone and a desk, in light and dark`, limit, async () => {
     const colours = {};
     const more = async (page, where, colorScheme) => {
@@ -95,7 +114,7 @@ for (const { name, open, field, isLong } of PAGES) {
       }
       colours[colorScheme] = await colourOf(page);
     };
-    await lookAt(browser, name, open, { more, isLong });
+    await lookAt(browser, name, open, { status, more, isLong });
     assert.ok(colours.light > 0.6, `${name}: light is light, and its brightness is ${colours.light}`);
     assert.ok(colours.dark < 0.4, `${name}: dark is dark, and its brightness is ${colours.dark}`);
   });
