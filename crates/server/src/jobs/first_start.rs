@@ -112,7 +112,7 @@ fn has_platform(snapshot: &mut Snapshot<'_>) -> Result<bool> {
 
 /// Whether the installation has an owner.
 pub async fn has_owner(app: &App) -> Result<bool> {
-    Ok(app.store.point(administrators::has_platform_owner).await?)
+    app.store.point(administrators::has_platform_owner).await
 }
 
 /// Creates a set-up link, unless the installation has an owner.
