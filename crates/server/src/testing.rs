@@ -29,7 +29,8 @@ use store::Store;
 /// Throw-away databases, for tests above this crate.
 pub use store::testing::{
     Kind, TestPlace, change_file, galera, held::Held, kind, own::End, own::OwnDatabase,
-    own_mariadb::OwnMariaDb, own_server::OwnServer, own_server::free_port, rows::Rows, say_skipped,
+    own_mariadb::OwnMariaDb, own_server::OwnServer, own_server::free_port, pooler::Pooler, rows::Rows,
+    say_skipped,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

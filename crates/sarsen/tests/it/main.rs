@@ -1,8 +1,8 @@
 //! The program, run as users run it.
 //!
 //! `support.rs` starts and stops it. `browser.rs`: a browser without scripts. `balancer.rs`: a load balancer.
-//! `proxied.rs` runs on PostgreSQL where there is one, `survival/` and `logs.rs` on the database that `SARSEN_TEST_DATABASE`
-//! names, `galera.rs` on a cluster of its own, the rest on SQLite.
+//! `cursors.rs` and `proxied.rs` run on PostgreSQL where there is one, `survival/` and `logs.rs` on the database that
+//! `SARSEN_TEST_DATABASE` names, `galera.rs` on a cluster of its own, the rest on SQLite.
 
 mod administration;
 mod backups;
@@ -10,6 +10,7 @@ mod balancer;
 mod bench_tools;
 mod browser;
 mod configuration;
+mod cursors;
 mod demo;
 mod doctor;
 mod doctor_on_servers;
