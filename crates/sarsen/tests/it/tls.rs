@@ -77,6 +77,7 @@ fn a_server_with_a_certificate_speaks_https_and_follows_its_files() {
     assert_eq!(curl(&place, free, "--http1.1"), "200 1.1");
     let seen = place.run(&["doctor"]).stdout;
     assert!(seen.contains("set SSL_CERT_FILE to the authority's certificate"), "{seen}");
+    assert!(seen.contains("ok    listen         the server listens on"), "{seen}");
 
     issue(&place, "15");
     // The client trusts the new certificate only.

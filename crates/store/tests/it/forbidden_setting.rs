@@ -1,12 +1,12 @@
 //! Servers and poolers that do not let a session assign `synchronous_commit` (SQLSTATE 0A000, as Multigres does). A proxy makes a real
-//! server such a one: each assignment becomes a statement that fails so.
+//! server such a one: each assignment becomes a statement that fails so. It can also make the server say that it is an old one.
 
 use crate::instances::{NOW, keep, rename, soon};
 use crate::support::{MIGRATIONS, add};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use store::testing::postgres::{self, PostgresDatabase};
@@ -20,6 +20,7 @@ const REFUSAL: &str = "DO $no$ BEGIN RAISE EXCEPTION 'assigning synchronous_comm
 struct Forbidding {
     port: u16,
     refused: Arc<AtomicUsize>,
+    is_old: Arc<AtomicBool>,
 }
 
 impl Forbidding {
@@ -27,18 +28,19 @@ impl Forbidding {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let own_port = listener.local_addr().expect("an address").port();
         let refused = Arc::new(AtomicUsize::new(0));
-        let counter = refused.clone();
+        let is_old = Arc::new(AtomicBool::new(false));
+        let (counter, ages) = (refused.clone(), is_old.clone());
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let server = TcpStream::connect((host.as_str(), port)).expect("the server listens");
                 let (to_client, from_server) =
                     (client.try_clone().expect("a socket"), server.try_clone().expect("a socket"));
-                let counter = counter.clone();
-                thread::spawn(move || ask(client, server, &counter));
+                let (counter, ages) = (counter.clone(), ages.clone());
+                thread::spawn(move || ask(client, server, &counter, &ages));
                 thread::spawn(move || answer(from_server, to_client));
             }
         });
-        Forbidding { port: own_port, refused }
+        Forbidding { port: own_port, refused, is_old }
     }
 }
 
@@ -49,11 +51,15 @@ fn answer(mut from: TcpStream, mut to: TcpStream) {
 }
 
 /// Hands on what the client sends, message by message. The first has no type.
-fn ask(mut from: TcpStream, mut to: TcpStream, refused: &AtomicUsize) {
+fn ask(mut from: TcpStream, mut to: TcpStream, refused: &AtomicUsize, is_old: &AtomicBool) {
     let mut kind = None;
     while let Some(mut text) = message(&mut from) {
         if matches!(kind, Some(b'Q' | b'P')) {
             text = without_assignments(&text, refused);
+            if is_old.load(Ordering::SeqCst) {
+                let sql = String::from_utf8_lossy(&text);
+                text = sql.replace("SHOW server_version_num", "SELECT '130012'").into_bytes();
+            }
         }
         let length = u32::try_from(text.len() + 4).expect("a short message").to_be_bytes();
         let whole = [&kind.map_or(vec![], |kind| vec![kind])[..], &length, &text].concat();
@@ -136,4 +142,17 @@ fn a_server_that_forbids_the_setting_and_flushes_late_is_refused() {
     }
     // Where a session may ask for it, it does.
     Store::open(Options::new(database.url(), MIGRATIONS)).expect("opens").close();
+}
+
+#[test]
+fn a_server_that_is_too_old_is_refused() {
+    let Some((database, proxy, [url, _])) = behind() else { return };
+    proxy.is_old.store(true, Ordering::SeqCst);
+    let options = Options::new(url, MIGRATIONS);
+    let refused = [Store::open(options.clone()).map(drop), store::rehearse_open(&options)];
+    for refused in refused {
+        let text = refused.expect_err("refused").to_string();
+        assert!(text.contains("PostgreSQL 13; 14 or newer is needed"), "{text}");
+    }
+    drop(database);
 }
