@@ -153,9 +153,14 @@ impl TestServer {
     /// A server of this version on the database of an earlier one.
     pub async fn start_upgraded(fixture: &Fixture) -> TestServer {
         let place = Arc::new(TestPlace::create());
-        fixture.create(&place.url()).await;
+        fixture.create_in(&place).await;
         let server = TestServer::open_at(place, patient(), |_| {}, |_| {}, false).await;
         TestServer { demo: fixture.demo.clone(), ..server }
+    }
+
+    /// Its database, for [`store::Options`] and for programs.
+    pub fn database_url(&self) -> String {
+        self.place.url()
     }
 
     async fn open(

@@ -2,7 +2,9 @@
 //! runs on the new schema, and after a failed one it runs again. So no migration after that release's takes away, renames or
 //! narrows what it reads or writes, or adds what its INSERTs and DELETEs do not know of.
 //!
-//! What it reads and writes is in `crates/identity/tests/previous_release/`, which each release writes anew; a test of
+//! Each schema leaves a database behind, which the tests of upgrades use.
+//!
+//! What the release reads and writes is in `crates/identity/tests/previous_release/`, which each release writes anew; a test of
 //! `identity` runs the statements.
 
 use super::{Tree, assert_none};
@@ -134,6 +136,54 @@ fn taken(statement: &[String], previous: &Previous<'_>) -> Option<(String, Strin
         }
         _ => None,
     }
+}
+
+const FIXTURES: &str = "crates/server/tests/fixtures/";
+const UPGRADES: &str = "crates/server/tests/it/upgrades.rs";
+/// The first schema of which a database is kept.
+const KEPT_FROM: u32 = 18;
+const FIXTURE_MAX: usize = 64 * 1024;
+
+#[test]
+fn each_schema_has_a_small_fixture_that_is_upgraded() {
+    assert_none("fixtures of schemas (xtask/src/tidy/migrations.rs)", &without_fixture(&Tree::real()));
+}
+
+fn without_fixture(tree: &Tree) -> Vec<String> {
+    let upgrades = tree.text(UPGRADES).unwrap_or_default();
+    let names = tree.iter().filter_map(|(path, _)| path.strip_prefix(MIGRATIONS));
+    let numbers = names.filter_map(|name| name.split('_').next()?.parse::<u32>().ok());
+    let missing = numbers.filter(|number| *number >= KEPT_FROM).filter_map(|number| {
+        let name = format!("schema-{number}.jsonl");
+        let is_kept = tree.holds(&format!("{FIXTURES}{name}")) && upgrades.contains(&format!("/{name}\""));
+        (!is_kept).then(|| {
+            format!(
+                "{FIXTURES}{name}: is missing, or {UPGRADES} does not name it; write it with cargo test -p server --test it -- \
+                 --ignored write_the_fixture"
+            )
+        })
+    });
+    let large = tree.iter().filter(|(path, text)| path.starts_with(FIXTURES) && text.len() > FIXTURE_MAX);
+    missing.chain(large.map(|(path, _)| format!("{path}: is larger than 64 KiB"))).collect()
+}
+
+#[test]
+fn a_schema_without_a_fixture_and_a_large_one_are_found() {
+    let large = "x".repeat(FIXTURE_MAX + 1);
+    let tree = Tree::of(&[
+        ("crates/identity/migrations/0017_old.sql", ""),
+        ("crates/identity/migrations/0018_kept.sql", ""),
+        ("crates/identity/migrations/0019_unnamed.sql", ""),
+        ("crates/identity/migrations/0020_new.sql", ""),
+        ("crates/server/tests/fixtures/schema-18.jsonl", ""),
+        ("crates/server/tests/fixtures/schema-18.sqlite.sql", &large),
+        ("crates/server/tests/fixtures/schema-19.jsonl", ""),
+        (UPGRADES, "include_str!(\"../fixtures/schema-18.jsonl\")"),
+    ]);
+    let found = without_fixture(&tree);
+    let names: Vec<&str> =
+        found.iter().filter_map(|line| line.strip_prefix(FIXTURES)?.split(':').next()).collect();
+    assert_eq!(names, ["schema-19.jsonl", "schema-20.jsonl", "schema-18.sqlite.sql"], "{found:#?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
-//! The rows of a whole database as text, one table or row a line, so that databases of released versions can be kept and
-//! upgraded on every kind of database.
+//! The rows of a whole database as text, one table or row a line, so that databases of earlier versions can be kept and
+//! upgraded on every kind of database. Beside it may be what such a version made of the rest, a script for each kind of
+//! database: the tables as they stand there, and the rows of the store itself. Without a script, the migrations of today
+//! make the tables.
 //!
 //! Line 1 is `{"schema": N, "demo": …}`: the last migration, and the passwords of the demo's users. Then for each table
 //! `{"table": NAME, "columns": […]}`, followed by its rows as arrays. Integers and texts are themselves; bytes are
@@ -11,6 +13,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use identity::schema::MIGRATIONS;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
+use store::testing::{Kind, TestPlace, kind};
 use store::transfer::{self, Table, TableRow};
 use store::{Error, Migration, Options as StoreOptions, Snapshot, Store, Tx, Value};
 
@@ -26,6 +29,19 @@ pub struct Fixture {
     pub demo: Credentials,
     /// Tables that have rows, parents first.
     pub tables: Vec<(Table, Vec<TableRow>)>,
+    /// What makes the tables.
+    pub scripts: Option<Scripts>,
+}
+
+/// The tables of a version and the rows of its store, as SQL.
+#[derive(Clone, Copy, Debug)]
+pub struct Scripts {
+    /// The text of `sqlite_schema`.
+    pub sqlite: &'static str,
+    /// A dump by `pg_dump`.
+    pub postgres: &'static str,
+    /// A dump by `mariadb-dump`.
+    pub mysql: &'static str,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -53,7 +69,7 @@ impl Fixture {
             rows.collect()
         };
         let tables = store.read(read).await.expect("reads all tables");
-        Fixture { schema: MIGRATIONS.len(), demo: demo.clone(), tables }
+        Fixture { schema: MIGRATIONS.len(), demo: demo.clone(), tables, scripts: None }
     }
 
     /// The fixture as text.
@@ -91,7 +107,7 @@ impl Fixture {
                 }
             }
         }
-        Fixture { schema: head.schema, demo: head.demo, tables }
+        Fixture { schema: head.schema, demo: head.demo, tables, scripts: None }
     }
 
     /// The migrations of its database.
@@ -104,7 +120,34 @@ impl Fixture {
         URL_SAFE_NO_PAD.encode(super::SECRET_KEY)
     }
 
-    /// Makes this database in an empty one.
+    /// Makes this database in an empty one, as its version made it if there are scripts.
+    pub async fn create_in(&self, place: &TestPlace) {
+        match self.script(kind()) {
+            Some(script) => place.run(&script),
+            None => self.create(&place.url()).await,
+        }
+    }
+
+    /// All statements that make this database, if it has scripts.
+    pub fn script(&self, kind: Kind) -> Option<String> {
+        let scripts = self.scripts?;
+        let mut script = match kind {
+            Kind::Sqlite => scripts.sqlite,
+            Kind::Postgres => scripts.postgres,
+            Kind::Mysql => scripts.mysql,
+        }
+        .to_owned();
+        for (table, rows) in &self.tables {
+            for row in rows {
+                let values: Vec<String> = row.iter().map(|value| literal(value, kind)).collect();
+                let (name, columns) = (&table.name, table.columns.join(", "));
+                script += &format!("INSERT INTO {name} ({columns}) VALUES ({});\n", values.join(", "));
+            }
+        }
+        Some(script)
+    }
+
+    /// Makes this database in an empty one with the migrations of today.
     #[expect(clippy::expect_used, reason = "a test without its fixture has failed")]
     pub async fn create(&self, url: &str) {
         let mut options = StoreOptions::new(url, self.migrations());
@@ -118,6 +161,22 @@ impl Fixture {
     /// Inserts all rows into an empty database that has [`Fixture::migrations`].
     pub fn insert(&self, tx: &mut Tx<'_>) -> Result<(), Error> {
         self.tables.iter().try_for_each(|(table, rows)| table.insert(tx, rows))
+    }
+}
+
+fn literal(value: &Value<'_>, kind: Kind) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+        // A backslash is a letter like others, except here.
+        Value::Text(text) if kind == Kind::Mysql => {
+            format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+        }
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Value::Blob(bytes) if kind == Kind::Postgres => format!("'\\x{}'", hex(bytes)),
+        Value::Blob(bytes) => format!("X'{}'", hex(bytes)),
     }
 }
 

@@ -1,21 +1,58 @@
-//! Databases of released versions, with rows in every table that the version wrote, upgrade on every kind of database and
-//! keep what users have: passwords, sessions, refresh tokens, plans, device codes.
+//! Databases of earlier versions, with rows in every table that the version wrote, upgrade on every kind of database and
+//! keep what users have: passwords, sessions, refresh tokens, plans, device codes. They are checked, backed up and restored.
 //!
-//! A release adds its fixture: `cargo test -p server --test it -- --ignored write_the_fixture`, named after the version.
+//! A tidy rule asks for a fixture of each schema. A new one is written by
+//! `cargo test -p server --test it -- --ignored write_the_fixture`; `tests/fixtures/README.md` says what else is there.
 
 use crate::billing::{Stripe, event, subscription};
 use crate::device;
 use crate::support::*;
 use identity::authorization_requests;
 use serde_json::json;
-use server::testing::fixture::Fixture;
+use server::testing::fixture::{Fixture, Scripts};
 use server::testing::{Answer, TestServer};
-use std::path::Path;
+use server::{SecretKey, backups};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
+use store::testing::{Kind, TestPlace, kind};
 use store::{Sql, args, sql};
 
-/// The fixtures of all released versions, oldest first.
-const RELEASED: &[(&str, &str)] = &[("0.1.0", include_str!("../fixtures/0.1.0.jsonl"))];
+/// The fixtures, oldest first, with the scripts that make the tables as the version itself made them.
+const EARLIER: &[(&str, &str, Option<Scripts>)] = &[
+    (
+        "schema 4 (521e95d)",
+        include_str!("../fixtures/schema-4.jsonl"),
+        Some(Scripts {
+            sqlite: include_str!("../fixtures/schema-4.sqlite.sql"),
+            postgres: include_str!("../fixtures/schema-4.postgres.sql"),
+            mysql: include_str!("../fixtures/schema-4.mysql.sql"),
+        }),
+    ),
+    ("0.1.0", include_str!("../fixtures/0.1.0.jsonl"), None),
+    (
+        "schema 18 (b1c6a590)",
+        include_str!("../fixtures/schema-18.jsonl"),
+        Some(Scripts {
+            sqlite: include_str!("../fixtures/schema-18.sqlite.sql"),
+            postgres: include_str!("../fixtures/schema-18.postgres.sql"),
+            mysql: include_str!("../fixtures/schema-18.mysql.sql"),
+        }),
+    ),
+    ("schema 19", include_str!("../fixtures/schema-19.jsonl"), None),
+];
+/// How many of them, the newest, are tried when the run is not a soak.
+const NEWEST: usize = 3;
+
+fn fixtures() -> impl Iterator<Item = (&'static str, serde_json::Value, Fixture)> {
+    let is_soak = std::env::vars().any(|(name, _)| name == "SARSEN_SOAK");
+    let skipped = if is_soak { 0 } else { EARLIER.len().saturating_sub(NEWEST) };
+    EARLIER.iter().skip(skipped).map(|(version, text, scripts)| {
+        let (held, rows) = text.split_once('\n').expect("two lines");
+        let held = serde_json::from_str(held).expect("what users hold");
+        (*version, held, Fixture { scripts: *scripts, ..Fixture::parse(rows) })
+    })
+}
 
 /// Tables of the schema that no command writes: not yet, or in `authorization_requests` not any more, because posted requests
 /// travel in addresses.
@@ -128,11 +165,8 @@ async fn posted_requests(server: &TestServer) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn released_databases_upgrade_with_all_that_their_users_hold() {
-    for (version, fixture) in RELEASED {
-        let (held, rows) = fixture.split_once('\n').expect("two lines");
-        let held: serde_json::Value = serde_json::from_str(held).expect("what users hold");
-        let fixture = Fixture::parse(rows);
+async fn soak_databases_of_earlier_versions_upgrade_with_all_that_their_users_hold() {
+    for (version, held, fixture) in fixtures() {
         let server = TestServer::start_upgraded(&fixture).await;
         let now = Fixture::of(&server.app.store, &server.demo).await;
         for (table, rows) in &fixture.tables {
@@ -160,7 +194,8 @@ async fn released_databases_upgrade_with_all_that_their_users_hold() {
         assert_eq!(admin.read("/api/organizations/acme").await["device_flow"], "short", "{version}");
 
         // Posted requests that the old version stored go when they have ended.
-        assert_eq!(posted_requests(&server).await, 1, "{version}");
+        let had_some = fixture.tables.iter().any(|(table, _)| table.name == "authorization_requests");
+        assert_eq!(posted_requests(&server).await > 0, had_some, "{version}");
         server.clock.advance(authorization_requests::LIFE + Duration::from_secs(1));
         server.tidy().await.expect("tidies");
         assert_eq!(posted_requests(&server).await, 0, "{version}");
@@ -168,14 +203,96 @@ async fn released_databases_upgrade_with_all_that_their_users_hold() {
     }
 }
 
-/// Writes the fixture of this version, when it is released.
+/// A copy of an upgraded database by the tools that the documents name, in a place of its own; `None` where they are
+/// not installed.
+async fn copied(server: &TestServer) -> Option<(TestPlace, String)> {
+    let (from, place) = (server.database_url(), TestPlace::create());
+    let to = place.url();
+    let pipe = match kind() {
+        Kind::Sqlite => {
+            let file = |url: &str| url.strip_prefix("sqlite:").map(PathBuf::from).expect("a file");
+            let (backup, database) = (file(&from).with_extension("backup"), file(&to));
+            let key = SecretKey::parse(&Fixture::secret_key()).expect("a key");
+            backups::copy(&file(&from), &backup, &key).expect("a backup");
+            let made = backups::check_made(&backup, &key).expect("reads");
+            assert_eq!((made.problems.len(), made.warnings.len()), (0, 0), "{made:?}");
+            let whole = |copy: &Path| -> Result<(), store::Error> {
+                let found = backups::check_file(copy, &[key])?;
+                assert!(found.problems.is_empty() && found.sealed > 0, "{found:?}");
+                Ok(())
+            };
+            let kept = database.with_extension("kept");
+            backups::restore(&backup, &database, &kept, whole).expect("a restore");
+            return Some((place, to));
+        }
+        Kind::Postgres => "pg_dump --dbname=\"$FROM\" | psql -q -v ON_ERROR_STOP=1 --dbname=\"$TO\"",
+        Kind::Mysql => {
+            "mariadb-dump --single-transaction --hex-blob $LOGIN \"${FROM##*/}\" | mariadb $LOGIN \"${TO##*/}\""
+        }
+    };
+    // mysql://USER:PASSWORD@HOST:PORT/NAME
+    let parts: Vec<&str> = to.split(['/', ':', '@']).filter(|part| !part.is_empty()).collect();
+    let login = match parts.as_slice() {
+        ["mysql", user, password, host, port, _] => {
+            format!("--protocol=tcp --host={host} --port={port} --user={user} --password={password}")
+        }
+        _ => String::new(),
+    };
+    let mut shell = Command::new("bash");
+    shell.args(["-o", "pipefail", "-c", pipe]).env("FROM", from).env("TO", &to).env("LOGIN", login);
+    let ended = tokio::task::spawn_blocking(move || shell.output()).await.expect("ends").expect("bash runs");
+    if ended.status.code() == Some(127) {
+        store::testing::say_skipped("the dump of an upgraded database: its tools are not installed");
+        return None;
+    }
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    Some((place, to))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_databases_of_earlier_versions_are_checked_backed_up_and_restored() {
+    for (version, _, fixture) in fixtures() {
+        let server = TestServer::start_upgraded(&fixture).await;
+        let key = SecretKey::parse(&Fixture::secret_key()).expect("a key");
+        let found = backups::check_store(&server.app.store, &key).await.expect("reads");
+        assert!(found.problems.is_empty() && found.sealed > 0, "{version}: {found:?}");
+        let Some((_place, url)) = copied(&server).await else { return server.stop().await };
+        server.stop().await;
+        let restored = store::Store::open(server::store_options(url)).expect("opens");
+        let found = backups::check_store(&restored, &key).await.expect("reads");
+        assert!(found.problems.is_empty() && found.sealed > 0, "{version}: {found:?}");
+        let now = Fixture::of(&restored, &fixture.demo).await;
+        for (table, rows) in &fixture.tables {
+            let kept = now.tables.iter().find(|(found, _)| found.name == table.name);
+            assert!(kept.is_some_and(|(_, kept)| kept.len() >= rows.len()), "{version}: {}", table.name);
+        }
+        restored.close();
+    }
+}
+
+/// The fixtures with scripts have a row in every table of their version.
+#[test]
+fn fixtures_with_scripts_have_rows_in_every_table() {
+    for (version, text, _) in EARLIER.iter().filter(|(_, _, scripts)| scripts.is_some()) {
+        let (_, rows) = text.split_once('\n').expect("two lines");
+        let fixture = Fixture::parse(rows);
+        let tables = store::transfer::tables(fixture.migrations()).expect("tables");
+        let filled =
+            |name: &str| fixture.tables.iter().any(|(table, rows)| table.name == name && !rows.is_empty());
+        let empty: Vec<_> =
+            tables.iter().filter(|table| !filled(&table.name)).map(|table| &table.name).collect();
+        assert!(empty.is_empty(), "{version}: {empty:?}");
+    }
+}
+
+/// Writes the fixture of this version's schema.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "not a test: it writes a file of the tree"]
 async fn write_the_fixture_of_this_version() {
     let (server, held) = used().await;
     let fixture = Fixture::of(&server.app.store, &server.demo).await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let path = folder.join(concat!(env!("CARGO_PKG_VERSION"), ".jsonl"));
+    let path = folder.join(format!("schema-{}.jsonl", fixture.schema));
     std::fs::write(path, format!("{held}\n{}", fixture.to_text())).expect("writes");
     server.stop().await;
 }

@@ -110,6 +110,15 @@ impl TestPlace {
         }
     }
 
+    /// Runs statements past the store.
+    pub fn run(&self, script: &str) {
+        match &self.0 {
+            Inner::File(folder) => change_file(&folder.path().join("test.db"), script),
+            Inner::Postgres(database) => database.sql(script),
+            Inner::Mysql(database) => database.sql(script),
+        }
+    }
+
     /// Whether several instances can share it.
     pub fn is_shared(&self) -> bool {
         !matches!(self.0, Inner::File(_))
