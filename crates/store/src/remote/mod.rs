@@ -32,7 +32,7 @@ pub(crate) use session::{Failure, Session, SnapshotInfo, TxMode, contended};
 use crate::engine::{Backend, Look, Opened, Shared};
 use crate::job::Query;
 use crate::queue::Queue;
-use crate::threads::{on_its_own_thread, spawn};
+use crate::threads::{on_its_own_thread, pause, spawn};
 use crate::{Error, Snapshot, Sql};
 use parking_lot::Mutex;
 use std::net::IpAddr;
@@ -44,6 +44,10 @@ use worker::{Exclusion, Worker};
 
 /// How long the start tries to reach the server, and to do its work on a connection that does not end.
 const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// Between two such tries: each next pause is twice as long, up to the second one.
+const AGAIN_MIN: Duration = Duration::from_millis(20);
+const AGAIN_MAX: Duration = Duration::from_millis(500);
 
 /// A database on a server.
 pub(crate) struct RemoteBackend {
@@ -99,12 +103,14 @@ pub(crate) fn prepare_schema<S: Session, T>(
 ) -> Result<T, Error> {
     let mut session = ReconnectingSession::new(address);
     let until = Instant::now() + START_LIMIT;
+    let mut backoff = Backoff::new(AGAIN_MIN, AGAIN_MAX);
     loop {
         let connection: &mut S = session.begin(TxMode::Schema, until).map_err(opening)?;
         match work(connection) {
-            Err(error) if connection.is_lost() => {
+            Err(error) if connection.is_lost() && Instant::now() < until => {
                 tracing::warn!(%error, "a connection ended while the database was opened");
-                session.note_lost(error);
+                session.forget();
+                pause(backoff.take());
             }
             done => return done.map_err(opening),
         }

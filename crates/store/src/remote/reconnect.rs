@@ -97,12 +97,6 @@ impl<S: Session> ReconnectingSession<S> {
         }
     }
 
-    /// The connection ended in the middle of what was done on it. The next try waits, as after one that could not be opened.
-    pub(super) fn note_lost(&mut self, error: Error) {
-        self.connection = None;
-        self.note_outage(error);
-    }
-
     fn note_outage(&mut self, error: Error) {
         let now = Instant::now();
         let since = self.outage.as_ref().map_or(now, |outage| outage.since);
