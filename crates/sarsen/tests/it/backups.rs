@@ -4,8 +4,9 @@
 use crate::browser::Browser;
 use crate::support::{Demo, Ended, Place, Running, is_soak, mode, rest};
 use crate::survival::traffic::{DeviceClient, sign_in};
+use server::testing::Kind;
 use server::testing::change_file;
-use server::testing::fixture::Fixture;
+use server::testing::fixture::{Fixture, Scripts};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -331,28 +332,54 @@ fn an_index_of_an_operator_is_a_warning_and_a_trigger_is_a_problem_before_the_re
 /// A backup of version 0.1.0, which has no table for billing.
 pub const OF_0_1_0: &str = include_str!("../../../server/tests/fixtures/0.1.0.jsonl");
 
-#[tokio::test]
-async fn a_backup_of_an_earlier_version_is_checked_rehearsed_restored_and_served() {
-    let place = Place::new();
-    works(&place.run(&["init", "--yes", "--listen", "127.0.0.1:1"]));
-    let (_, rows) = OF_0_1_0.split_once('\n').expect("two lines");
-    let mut old = Fixture::parse(rows);
-    // The clock of the fixture may be ahead, and a link is void if a password was set later than the link was made.
-    old.tables.retain(|(table, _)| table.name != "passwords");
-    old.create(&format!("sqlite:{}", place.path("old.db").display())).await;
-    std::fs::write(place.path("sarsen.key"), Fixture::secret_key()).expect("written");
-    let found = place.json(&["check", "old.db", "--accept-unmarked"]);
-    assert!(found["ok"] == true && found["schema"] == 10, "{found}");
-    let sealed = found["sealed"].as_u64();
-    let rehearsed = place.run(&["restore", "old.db", "--rehearse", "--accept-unmarked"]);
-    assert!(rehearsed.stdout.contains("signed in with a one-time link"), "{}", rehearsed.seen());
-    works(&place.run(&["restore", "old.db", "--accept-unmarked"]));
-    let mut server = Running::start(place.sarsen(&["serve", "--listen", "127.0.0.1:0"]), place.path("log"));
-    server.wait_for("listening");
-    assert_eq!(server.stop(), 0);
-    let upgraded = place.json(&["check", "sarsen.db", "--accept-unmarked"]);
-    assert!(upgraded["ok"] == true && upgraded["schema"].as_u64() > Some(10), "{upgraded}");
-    assert!(sealed > Some(0) && upgraded["sealed"].as_u64() >= sealed, "{upgraded}");
+/// Databases of commits 521e95d and b1c6a590: what users hold and the rows, and the tables as those programs made them.
+const OF_COMMITS: [(&str, &str); 2] = [
+    (
+        include_str!("../../../server/tests/fixtures/schema-4.jsonl"),
+        include_str!("../../../server/tests/fixtures/schema-4.sqlite.sql"),
+    ),
+    (
+        include_str!("../../../server/tests/fixtures/schema-18.jsonl"),
+        include_str!("../../../server/tests/fixtures/schema-18.sqlite.sql"),
+    ),
+];
+
+#[test]
+fn a_database_of_an_earlier_version_is_checked_rehearsed_restored_served_and_backed_up() {
+    let made = OF_COMMITS.map(|(rows, tables)| (rows, Some(tables)));
+    for (rows, tables) in std::iter::once((OF_0_1_0, None)).chain(made) {
+        let place = Place::new();
+        works(&place.run(&["init", "--yes", "--listen", "127.0.0.1:1"]));
+        let (_, rows) = rows.split_once('\n').expect("two lines");
+        let mut old = Fixture::parse(rows);
+        // The clock of the fixture may be ahead, and a link is void if a password was set later than the link was made.
+        old.tables.retain(|(table, _)| table.name != "passwords");
+        old.scripts = tables.map(|sqlite| Scripts { sqlite, postgres: "", mysql: "" });
+        let path = place.path("old.db");
+        match old.script(Kind::Sqlite) {
+            Some(script) => change_file(&path, &script),
+            None => {
+                let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+                runtime.block_on(old.create(&format!("sqlite:{}", path.display())));
+            }
+        }
+        std::fs::write(place.path("sarsen.key"), Fixture::secret_key()).expect("written");
+        let found = place.json(&["check", "old.db", "--accept-unmarked"]);
+        assert!(found["ok"] == true && found["schema"] == old.schema, "{found}");
+        let sealed = found["sealed"].as_u64();
+        let rehearsed = place.run(&["restore", "old.db", "--rehearse", "--accept-unmarked"]);
+        assert!(rehearsed.stdout.contains("signed in with a one-time link"), "{}", rehearsed.seen());
+        works(&place.run(&["restore", "old.db", "--accept-unmarked"]));
+        let serve = place.sarsen(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut server = Running::start(serve, place.path("log"));
+        server.wait_for("listening");
+        works(&place.run(&["backup", "new.db"]));
+        assert_eq!(server.stop(), 0);
+        let upgraded = place.json(&["check", "new.db"]);
+        assert!(upgraded["ok"] == true && upgraded["schema"].as_u64() > Some(18), "{upgraded}");
+        assert!(sealed > Some(0) && upgraded["sealed"].as_u64() >= sealed, "{upgraded}");
+        works(&place.run(&["restore", "new.db"]));
+    }
 }
 
 #[test]
