@@ -254,14 +254,16 @@ impl<J> FairQueue<J> {
 
     /// The jobs that the limit concerns and that belong to heavy networks or organizations. Thus a new job is one of them
     /// unless it is clearly lighter, and is refused at once; else an old one would leave for it again and again where all
-    /// weigh about the same, and hear of it after a wait. Nobody hears of who leaves the reserve: there only the heaviest do.
+    /// weigh about the same, and hear of it after a wait. None that is lighter than a new job leaves for it. Nobody hears of
+    /// who leaves the reserve: there only the heaviest do.
     fn heavy(&self, new: &Origin, reserved: bool, limit: Limit) -> Vec<Source<'_>> {
         let part = if reserved { &self.reserve } else { &self.common };
         // The reserve is apart from a storm on an organization.
-        let weights = |source: &Source<'_>| match (source.network_weight, source.organization_weight) {
-            (network, _) if reserved => (network, 0),
-            (network, organization) => (network.max(organization), network.min(organization)),
+        let weights_of = |network: usize, organization: usize| match reserved {
+            true => (network, 0),
+            false => (network.max(organization), network.min(organization)),
         };
+        let weights = |source: &Source<'_>| weights_of(source.network_weight, source.organization_weight);
         let is_heavy = |weight: usize, heaviest: usize| {
             weight == heaviest || (!reserved && HEAVY * weight.saturating_sub(1) >= heaviest)
         };
@@ -272,6 +274,10 @@ impl<J> FairQueue<J> {
         };
         keep_heavy(&|source| weights(source).0);
         keep_heavy(&|source| weights(source).1);
+        let own = weights_of(part.weight(new.network), part.organization_weight(&new.organization));
+        if !reserved && concerned.iter().any(|source| weights(source) == own) {
+            concerned.retain(|source| weights(source) >= own);
+        }
         concerned
     }
 }
@@ -462,6 +468,28 @@ mod tests {
             // Each of the others has four that wait. One beside the new one is a quarter of that.
             let shed = queue.push(stranger(9, "9"), true, room, *START, &mut Late(0));
             assert_eq!(shed, [expected], "{ran} ran before");
+        }
+    }
+
+    #[test]
+    fn a_lighter_one_does_not_leave_for_a_heavier_new_one() {
+        let room = Room { common: 16, ..ROOM };
+        let attack = |network: u8| stranger(network, &network.to_string());
+        for draw in 0..20 {
+            let mut queue = FairQueue::default();
+            for network in (0..4).cycle().take(16) {
+                queue.push(attack(network), true, room, *START, &mut Late(0));
+                queue.pop();
+            }
+            // Four that wait are heavy, beside three that wait and four that ran. All came lately.
+            for network in (0..4).cycle().take(12) {
+                assert!(queue.push(attack(network), true, room, *START, &mut Late(0)).is_empty());
+            }
+            for _ in 0..4 {
+                assert!(queue.push(stranger(9, "class"), true, room, *START, &mut Late(0)).is_empty());
+            }
+            assert_eq!(queue.push(attack(0), true, room, *START, &mut Late(draw)), [true]);
+            assert_eq!(queue.common.waiting(Limit::Network, &stranger(9, "class")), 4, "{draw}");
         }
     }
 

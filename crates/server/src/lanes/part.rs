@@ -210,7 +210,7 @@ impl Part {
     fn source<'p>(&'p self, network: Network, jobs: &'p OfNetwork, organization: &str) -> Option<Source<'p>> {
         Some(Source {
             network_weight: self.weight(network),
-            organization_weight: self.organizations.get(organization).map_or(0, Shared::weight),
+            organization_weight: self.organization_weight(organization),
             jobs: jobs.jobs.get(organization)?,
         })
     }
@@ -225,7 +225,13 @@ impl Part {
         self.sites.get(&new.network.site()?)
     }
 
-    fn weight(&self, network: Network) -> usize {
+    /// The weight of an organization, as in [`Source::organization_weight`].
+    pub fn organization_weight(&self, organization: &str) -> usize {
+        self.organizations.get(organization).map_or(0, Shared::weight)
+    }
+
+    /// The weight of a network, as in [`Source::network_weight`].
+    pub fn weight(&self, network: Network) -> usize {
         let own = self.networks.get(&network).map_or(0, |one| one.waiting + one.recent);
         let site = network.site().and_then(|site| self.sites.get(&site));
         own.max(site.map_or(0, |site| site.weight().div_ceil(2)))
