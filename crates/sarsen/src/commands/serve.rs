@@ -84,7 +84,7 @@ async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Cert
     let running = server_process::start(app.clone(), bound, limits).await?;
     let follows = certificate.map(|certificate| tokio::spawn(certificate.follow()));
     serve_commands(config, &app);
-    let removes_link = link_file.map(|file| tokio::spawn(remove_used_link(file, app.clone())));
+    let removes_link = link_file.map(|written| tokio::spawn(remove_used_link(written, app.clone())));
     for address in &running.addresses {
         tracing::info!(%address, issuer = app.settings.issuer, "listening");
     }
@@ -115,14 +115,16 @@ async fn answer(app: App, request: Request, uid: u32) -> Answer {
     done.map_or_else(|error| Answer::Refused(error.to_string()), Answer::Done)
 }
 
-/// Until the server has an owner, a file has the link for the first one. No log has it. Returns the file.
-async fn write_link(config: &Config, app: &App) -> Result<Option<PathBuf>> {
+/// Until the server has an owner, a file has the link for the first one. No log has it. Returns the file and what
+/// is in it.
+async fn write_link(config: &Config, app: &App) -> Result<Option<(PathBuf, String)>> {
     let path = beside_data(config).join(LINK_FILE);
     let link = server::first_start::link(app).await;
     match link.map_err(|error| Error::failed(format!("cannot make the set-up link: {error}")))? {
         None => files::remove(&path).map(|()| None),
         Some(link) => {
-            files::replace_private(&path, &format!("{link}\n"))?;
+            let content = format!("{link}\n");
+            files::replace_private(&path, &content)?;
             let text = format!(
                 "This server has no owner yet. Open the link in {} to become the owner. It works once, for one hour.",
                 path.display()
@@ -132,19 +134,23 @@ async fn write_link(config: &Config, app: &App) -> Result<Option<PathBuf>> {
                 // The file has it too, if nobody reads this.
                 LogFormat::Text => drop(writeln!(std::io::stderr(), "{text}")),
             }
-            Ok(Some(path))
+            Ok(Some((path, content)))
         }
     }
 }
 
 /// Removes the file with the link when the server has an owner, whom this instance or another one has let in: a used link
-/// is worthless, and its file would make people look for what it is good for.
-async fn remove_used_link(file: PathBuf, app: App) {
+/// is worthless, and its file would make people look for what it is good for. Another server whose configuration is in the
+/// same folder may have written its own link there, which stays.
+async fn remove_used_link((file, content): (PathBuf, String), app: App) {
     const EVERY: Duration = Duration::from_secs(2);
     loop {
         tokio::time::sleep(EVERY).await;
         // While the database does not answer, the next look may succeed.
         if matches!(server::first_start::has_owner(&app).await, Ok(true)) {
+            if std::fs::read_to_string(&file).is_ok_and(|found| found != content) {
+                return;
+            }
             match files::remove(&file) {
                 Ok(()) => tracing::info!("the server has an owner; the file of the set-up link is removed"),
                 Err(error) => tracing::warn!(%error, "the file of the used set-up link stays"),
