@@ -26,6 +26,7 @@ fn wrong_bodies(method: &str, route: &str) -> [Value; 2] {
             json!({ "name": null, "sign_up": "yes", "device_flow": [] }),
             json!({ "name": " ", "device_flow": "on" }),
         ],
+        ("PUT", "/branding") => [json!({ "contact": 1, "logo": "x" }), json!({ "contact": "a\nb" })],
         ("PATCH", "/administrators/{user}") => [json!({}), json!({ "role": "root" })],
         ("POST", "/invitations") => {
             [json!({ "mail": "a@b.example" }), json!({ "email": "ada", "role": "platform_owner" })]
