@@ -6,30 +6,35 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use store::leftovers::{self, Leftover, Written};
 
 /// The owner may read and write, no one else.
 const PRIVATE: u32 = 0o600;
+/// The most leftovers that one command names: a folder may have any number of them.
+pub const LEFTOVERS_NAMED_MAX: usize = 20;
 
 /// Writes a new file, whole or not at all, also when the machine loses power. Fails when there is one already.
 pub fn create_private(path: &Path, text: &str) -> Result<()> {
     let beside = write_beside(path, text)?;
+    beside.check_named(path)?;
     // A second name is given only where there is none, unlike by a rename.
-    let named = match fs::hard_link(&beside, path) {
+    let named = match fs::hard_link(&beside.path, path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
             // A file system without hard links.
-            fs::rename(&beside, path)
+            fs::rename(&beside.path, path)
         }
         linked => linked,
     };
-    remove(&beside)?;
+    beside.remove()?;
     named.and_then(|()| flush_folder(path)).map_err(Error::file("create", path))
 }
 
 /// Creates or replaces a file. Readers see the old or the new content.
 pub fn replace_private(path: &Path, text: &str) -> Result<()> {
     let beside = write_beside(path, text)?;
-    rename(&beside, path)
+    beside.check_named(path)?;
+    rename(&beside.path, path)
 }
 
 /// Gives a file another name, which is durable when this returns. A file that had the name is gone.
@@ -37,17 +42,33 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).and_then(|()| flush_folder(to)).map_err(Error::file("write", to))
 }
 
+/// A text that does not have its name yet. The open file keeps the lock, so that no other process takes the temporary name.
+struct Beside {
+    path: PathBuf,
+    file: File,
+}
+
+impl Beside {
+    /// Fails if another process has the temporary name: `target` would get its content.
+    fn check_named(&self, target: &Path) -> Result<()> {
+        leftovers::check_named(&self.path, &self.file).map_err(Error::file("write", target))
+    }
+
+    /// Removes the temporary name, unless it is another process's.
+    fn remove(&self) -> Result<()> {
+        if leftovers::is_named(&self.path, &self.file) { remove(&self.path) } else { Ok(()) }
+    }
+}
+
 /// Writes the text, flushed, to a file beside `path`.
-fn write_beside(path: &Path, text: &str) -> Result<PathBuf> {
-    let beside = with_suffix(path, &format!(".{}.new", std::process::id()));
-    // A process with the same number may have died and left it.
-    let _ = fs::remove_file(&beside);
-    let mut file = new_private(&beside).map_err(Error::file("create", path))?;
-    let written =
-        leftovers::claim(&file).and_then(|()| file.write_all(text.as_bytes())).and_then(|()| file.sync_all());
+fn write_beside(path: &Path, text: &str) -> Result<Beside> {
+    let name = with_suffix(path, &format!(".{}{}", std::process::id(), leftovers::END));
+    let file = leftovers::create(&name).map_err(Error::file("create", path))?;
+    let mut beside = Beside { path: name, file };
+    let written = beside.file.write_all(text.as_bytes()).and_then(|()| beside.file.sync_all());
     if written.is_err() {
         // It is not whole, for example because the disk is full.
-        remove(&beside)?;
+        beside.remove()?;
     }
     written.map_err(Error::file("write", path))?;
     Ok(beside)
@@ -79,9 +100,8 @@ pub fn clear_for_a_server(database: Option<&Path>, texts: &[&Path]) {
     let copies = database.map(|path| leftovers::remove(folder_of(path), Written::Databases));
     let named = texts.iter().filter_map(|path| Some((path, path.file_name()?.to_str()?)));
     let texts = named.flat_map(|(path, name)| leftovers::remove(folder_of(path), Written::Texts(name)));
-    for left in copies.into_iter().flatten().chain(texts) {
-        tracing::warn!("{}", describe(&left));
-    }
+    let found: Vec<Leftover> = copies.into_iter().flatten().chain(texts).collect();
+    name_leftovers(&found, |text| tracing::warn!("{text}"));
 }
 
 /// What killed commands left beside the database and the key, without removing it.
@@ -95,22 +115,34 @@ pub fn unfinished(database: Option<&Path>, key: &Path) -> Vec<Leftover> {
 }
 
 fn tell_of(found: &[Leftover]) {
+    name_leftovers(found, |text| output::tell(&format!("sarsen: {text}")));
+}
+
+/// Passes a sentence about each leftover to `tell`, until the command has named as many as it may.
+fn name_leftovers(found: &[Leftover], tell: impl Fn(&str)) {
+    // For the whole process, because a command may clear more than one folder.
+    static NAMED: AtomicUsize = AtomicUsize::new(0);
     for left in found {
-        output::tell(&format!("sarsen: {}", describe(left)));
+        match NAMED.fetch_add(1, Ordering::Relaxed) {
+            ..LEFTOVERS_NAMED_MAX => tell(&describe(left)),
+            LEFTOVERS_NAMED_MAX => tell(&format!(
+                "killed commands left more than {LEFTOVERS_NAMED_MAX} files, of which the others are not named; what remains \
+                 ends in {}",
+                leftovers::END
+            )),
+            _ => {}
+        }
     }
 }
 
-/// A leftover and what became of it, in a sentence.
+/// A leftover and what became of it, in a sentence. The path is escaped, because a name may have characters that a terminal
+/// obeys.
 fn describe(left: &Leftover) -> String {
-    let (path, bytes, process) = (left.path.display(), left.bytes, left.process);
-    match &left.kept {
-        None => format!("removed {path} ({bytes} bytes), which process {process} left when it was killed"),
-        Some(why) => format!("process {process} left {path} ({bytes} bytes): {why}"),
+    let Leftover { path, bytes, process, kept } = left;
+    match kept {
+        None => format!("removed {path:?} ({bytes} bytes), which process {process} left when it was killed"),
+        Some(why) => format!("process {process} left {path:?} ({bytes} bytes): {why}"),
     }
-}
-
-fn new_private(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(path)
 }
 
 /// The text of a file; none when there is no such file.

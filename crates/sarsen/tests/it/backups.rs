@@ -149,7 +149,7 @@ fn kill_at_a_file(mut running: Running, file: &Path, round: usize) {
     let begin = file.file_name().expect("a name").to_string_lossy().into_owned();
     let unfinished = || {
         let names = names(folder).into_iter();
-        names.filter(|name| name.starts_with(&begin) && name.ends_with(".new")).collect::<Vec<_>>()
+        names.filter(|name| name.starts_with(&begin) && name.ends_with(".sarsen-new")).collect::<Vec<_>>()
     };
     while unfinished().is_empty() && !running.has_ended() {
         std::thread::yield_now();
@@ -214,7 +214,7 @@ fn a_restore_refuses_a_served_database_a_damaged_backup_and_another_key() {
     works(&restored);
     assert!(restored.stdout.contains("The old database is"), "{}", seen(&restored));
     let mut left = names(&place.path("demo"));
-    left.retain(|name| name.contains("rehearsal") || name.ends_with(".new"));
+    left.retain(|name| name.contains("rehearsal") || name.ends_with(".sarsen-new"));
     assert!(left.is_empty(), "{left:?}");
 }
 

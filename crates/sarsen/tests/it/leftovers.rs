@@ -12,7 +12,8 @@ fn kill_at(place: &Place, calls: &str, args: &[&str], folder: &str) -> Vec<Strin
     let mut command = Command::new("strace");
     command
         .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")])
-        .args(["-e", &format!("inject={calls}:signal=SIGKILL")])
+        // The error keeps the kernel from doing what was called before the signal arrives.
+        .args(["-e", &format!("inject={calls}:error=EIO:signal=SIGKILL")])
         .arg(plain.get_program())
         .args(plain.get_args())
         .current_dir(place.root());
@@ -24,7 +25,7 @@ fn kill_at(place: &Place, calls: &str, args: &[&str], folder: &str) -> Vec<Strin
 fn unfinished(folder: &Path) -> Vec<String> {
     let names = std::fs::read_dir(folder).expect("a folder").flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.ends_with(".new")).collect()
+    names.filter(|name| name.ends_with(".sarsen-new")).collect()
 }
 
 #[test]

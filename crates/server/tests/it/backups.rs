@@ -49,7 +49,8 @@ async fn the_schedule_makes_backups_and_keeps_the_newest() {
     server.back_up().await;
     assert_eq!(names(&path), first, "it is not due yet");
 
-    std::fs::write(path.join("sarsen-20010101T000000Z.db.17-0.new"), "left by a kill").expect("written");
+    std::fs::write(path.join("sarsen-20010101T000000Z.db.17-0.sarsen-new"), "left by a kill")
+        .expect("written");
     for _ in 0..3 {
         server.clock.advance(DAY);
         server.back_up().await;

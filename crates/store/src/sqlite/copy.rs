@@ -4,7 +4,7 @@
 //! backup API copies page by page, in steps; every few steps the copy is flushed, so that the last flush is short.
 //!
 //! The copy is written under another name beside its target, gets a checksum, and is renamed at the end. If the process is killed, no file
-//! has the target's name, and what is left behind ends in `.new` (`leftovers.rs`).
+//! has the target's name, and what is left behind ends in `.sarsen-new` (`leftovers.rs`).
 //!
 //! The snapshot keeps the write-ahead log from starting again. A copy ends with an error before the log reaches the
 //! length at which writes are refused.
@@ -19,7 +19,6 @@ use rusqlite::ErrorCode;
 use rusqlite::backup::{Backup, StepResult};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -162,14 +161,9 @@ impl Unfinished {
     pub(super) fn create(target: &Path) -> Result<Unfinished, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = super::beside(target, &format!(".{}-{number}.new", std::process::id()));
-        // A process with the same number may have died and left it.
-        let _ = fs::remove_file(&path);
-        let opened = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
-        let file = opened.map_err(|error| cannot_create(&path, &error))?;
-        let unfinished = Unfinished { path, file };
-        leftovers::claim(&unfinished.file).map_err(|error| unfinished.error(&error))?;
-        Ok(unfinished)
+        let path = super::beside(target, &format!(".{}-{number}{}", std::process::id(), leftovers::END));
+        let file = leftovers::create(&path).map_err(|error| cannot_create(&path, &error))?;
+        Ok(Unfinished { path, file })
     }
 
     /// Removes the checksum of a copied backup: what follows changes the database.
@@ -205,6 +199,7 @@ impl Unfinished {
         let named = self
             .file
             .sync_all()
+            .and_then(|()| leftovers::check_named(&self.path, &self.file))
             .and_then(|()| fs::rename(&self.path, target))
             .and_then(|()| flush_folder(target));
         named.map_err(|error| self.error(&error))
@@ -220,8 +215,10 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After `finish` there is nothing of this name.
-        let _ = fs::remove_file(&self.path);
+        // After `finish` there is nothing of this name, or a new file of another process with the same number.
+        if leftovers::is_named(&self.path, &self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
         // To close the file is not enough: a child of this process that is being started has it too, and a server would find the
         // restored database locked.
         let _ = self.file.unlock();

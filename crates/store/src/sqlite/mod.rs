@@ -85,8 +85,8 @@ impl Database for Sqlite {
         read(&path_of(&options.url)?, query)
     }
 
-    fn rehearse_open(&self, options: &Options) -> Result<(), Error> {
-        FileLock::rehearse(&path_of(&options.url)?)
+    fn rehearse_open(&self, options: &Options) -> Result<Option<&'static str>, Error> {
+        FileLock::rehearse(&path_of(&options.url)?).map(|()| None)
     }
 
     fn open(&self, options: Options) -> Result<Opened, Error> {

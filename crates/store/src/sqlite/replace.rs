@@ -8,6 +8,7 @@ use super::copy::{Unfinished, flush_folder};
 use super::inspect::require_file;
 use super::lock::FileLock;
 use crate::Error;
+use crate::leftovers;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -61,7 +62,7 @@ pub(crate) fn replace<E: From<Error>>(
     renamed.map_err(|error| Error::Open(format!("{} cannot be kept: {error}", database.display())))?;
     if let Err(error) = unfinished.finish(database) {
         // If the old database still has its name, a log that could not be moved into it gets it back too.
-        if unfinished.path().exists() {
+        if !leftovers::is_named(database, unfinished.file()) {
             let _ = fs::rename(super::beside(kept, "-wal"), super::beside(database, "-wal"));
         }
         return Err(error.into());

@@ -368,7 +368,7 @@ async fn a_restore_keeps_the_old_database_and_continues_behind_its_versions() {
     let mut old = options;
     old.url = format!("sqlite:{}", kept.display());
     assert_eq!(count(old).await.0, 2);
-    let left: Vec<String> = backup::list(&folder, "", ".new").expect("a folder");
+    let left: Vec<String> = backup::list(&folder, "", store::leftovers::END).expect("a folder");
     assert!(left.is_empty(), "{left:?}");
 }
 

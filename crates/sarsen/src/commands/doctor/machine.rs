@@ -44,14 +44,16 @@ pub(super) fn disk(folder: &Path) -> Finding {
 pub(super) fn leftovers(config: &Config) -> Option<Finding> {
     const CHECK: &str = "leftovers";
     let found = files::unfinished(config.database.value.path(), &config.secret_key_file.value);
-    let shown = found.iter().map(|left| {
-        let (path, process) = (left.path.display(), left.process);
-        match &left.kept {
-            None => format!("{path}, of process {process}"),
-            Some(why) => format!("{path}, of process {process}: {why}"),
-        }
+    // The path is escaped, because a name may have characters that a terminal obeys.
+    let described = found.iter().map(|left| match (&left.path, left.process, &left.kept) {
+        (path, process, None) => format!("{path:?}, of process {process}"),
+        (path, process, Some(why)) => format!("{path:?}, of process {process}: {why}"),
     });
-    let shown = shown.collect::<Vec<_>>().join("; ");
+    let mut shown: Vec<String> = described.take(files::LEFTOVERS_NAMED_MAX).collect();
+    if found.len() > shown.len() {
+        shown.push(format!("and {} more", found.len() - shown.len()));
+    }
+    let shown = shown.join("; ");
     let advice =
         "the next sarsen serve, backup, restore or rekey that writes there removes those that nobody uses";
     (!found.is_empty()).then(|| warn(CHECK, format!("killed commands left files: {shown}; {advice}")))

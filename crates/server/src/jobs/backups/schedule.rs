@@ -18,7 +18,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(600);
 /// `sarsen-20260131T235959Z.db`.
 const NAME: &str = "sarsen-%Y%m%dT%H%M%SZ.db";
 const NAME_LENGTH: usize = "sarsen-20260131T235959Z.db".len();
-const UNFINISHED: &str = ".new";
+const UNFINISHED: &str = store::leftovers::END;
 
 /// When backups are made, and how many are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,7 +207,8 @@ mod tests {
         let time = Time::from_millis(1_769_903_999_000);
         let name = name_at(time).expect("a name");
         assert_eq!((name.as_str(), time_of(&name)), ("sarsen-20260131T235959Z.db", Some(time)));
-        for other in ["sarsen.db", "sarsen-20260131T235959Z.db.17-0.new", "sarsen-20269931T235959Z.db"] {
+        for other in ["sarsen.db", "sarsen-20260131T235959Z.db.17-0.sarsen-new", "sarsen-20269931T235959Z.db"]
+        {
             assert_eq!(time_of(other), None, "{other}");
         }
     }
