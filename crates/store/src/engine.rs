@@ -31,7 +31,7 @@ pub(crate) trait Database {
     fn look(&self, options: &Options, query: Look) -> Result<(), Error>;
 
     /// See [`crate::rehearse_open`].
-    fn rehearse_open(&self, options: &Options) -> Result<(), Error>;
+    fn rehearse_open(&self, options: &Options) -> Result<Option<&'static str>, Error>;
 
     /// Parses a URL. The error does not repeat the URL, which may contain a password.
     #[cfg(feature = "testing")]

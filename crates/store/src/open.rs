@@ -37,8 +37,9 @@ pub fn look<T: Send + 'static>(
 }
 
 /// Does what [`Store::open`] needs of the database and undoes it: whether this user may do it, and whether the server is one
-/// that is used. A schema that is to be migrated is left alone, because others may be using it. A file may be in use.
-pub fn rehearse_open(options: &Options) -> Result<(), Error> {
+/// that is used. A schema that is to be migrated is left alone, because others may be using it. A file may be in use. A text
+/// says what could not be found out.
+pub fn rehearse_open(options: &Options) -> Result<Option<&'static str>, Error> {
     database(options)?.rehearse_open(options)
 }
 

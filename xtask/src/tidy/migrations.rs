@@ -1,6 +1,6 @@
-//! Migrations expand, and a later release contracts (record 0096): while an upgrade is under way the previous release still
-//! runs on the new schema, and after a failed one it runs again. So no migration after that release's takes away, renames or
-//! narrows what it reads or writes, or adds what its INSERTs and DELETEs do not know of.
+//! Migrations expand, and a later release contracts (record 0096): while an upgrade is under way, instances of the previous
+//! release that already run meet the new schema (one that starts there is refused). So no migration after that release's takes
+//! away, renames or narrows what it reads or writes, or adds what its INSERTs and DELETEs do not know of.
 //!
 //! Each schema leaves a database behind, which the tests of upgrades use.
 //!
@@ -59,7 +59,7 @@ fn complaints(tree: &Tree, exceptions: &[(&str, &str, &str)]) -> Vec<String> {
         let Some(name) = path.strip_prefix(MIGRATIONS) else { continue };
         let number = name.split('_').next().unwrap_or_default();
         if number.parse::<u32>().is_ok_and(|number| number > previous.schema) {
-            let taken = statements(text).into_iter().filter_map(|statement| taken(&statement, &previous));
+            let taken = statements(text).into_iter().flat_map(|statement| taken(&statement, &previous));
             let taken = taken.filter(|(what, _)| {
                 !exceptions.iter().any(|(of, excepted, _)| *of == number && excepted == what)
             });
@@ -81,61 +81,114 @@ fn statements(text: &str) -> Vec<Vec<String>> {
 }
 
 /// What a statement takes from the previous release, and why that harms it.
-fn taken(statement: &[String], previous: &Previous<'_>) -> Option<(String, String)> {
+fn taken(statement: &[String], previous: &Previous<'_>) -> Vec<(String, String)> {
     let words: Vec<&str> = statement.iter().map(String::as_str).collect();
     let known = |table: &str| previous.tables.contains_key(table);
-    let complaint = |what: String, why: &str| Some((what, why.to_owned()));
     match words.as_slice() {
-        ["DROP", "TABLE", table, ..] if known(table) => complaint(
-            format!("DROP {table}"),
-            "the previous release uses the table; drop it in the next release",
-        ),
-        ["RENAME", "TABLE", table, ..] | ["ALTER", "TABLE", table, "RENAME", "TO" | "AS", ..]
-            if known(table) =>
-        {
-            complaint(
-                format!("RENAME {table}"),
-                "the previous release uses the table; add one, and drop this one later",
-            )
+        ["DROP", "TABLE", tables @ ..] => {
+            let why = "the previous release uses the table; drop it in the next release";
+            let dropped = unconditional(tables).iter().filter(|table| known(table));
+            dropped.map(|table| (format!("DROP {table}"), why.to_owned())).collect()
         }
-        ["ALTER", "TABLE", table, "ADD", "COLUMN", column, definition @ ..] if known(table) => {
+        ["RENAME", "TABLE", rest @ ..] => {
+            let renamed = unconditional(rest).first().filter(|table| known(table));
+            renamed.map(|table| renamed_table(table)).into_iter().collect()
+        }
+        ["ALTER", "TABLE", rest @ ..] => {
+            let Some((table, clauses)) = unconditional(rest).split_first() else { return Vec::new() };
+            clauses_of(clauses)
+                .into_iter()
+                .filter_map(|clause| taken_by_clause(table, clause, previous))
+                .collect()
+        }
+        ["CREATE", "UNIQUE", "INDEX", rest @ ..] => match unconditional(rest) {
+            [index, "ON", table, ..] if known(table) => {
+                let why = "the previous release may write rows that it refuses; see that they cannot be, in a release before";
+                vec![(format!("UNIQUE {index}"), why.to_owned())]
+            }
+            _ => Vec::new(),
+        },
+        ["CREATE", "TABLE", rest @ ..] => match unconditional(rest) {
+            [table, rest @ ..] if !known(table) => reference(table, rest, previous).into_iter().collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// What one clause of ALTER TABLE takes.
+fn taken_by_clause(table: &str, clause: &[&str], previous: &Previous<'_>) -> Option<(String, String)> {
+    let is_known = previous.tables.contains_key(table);
+    match clause {
+        ["RENAME", "TO" | "AS", ..] if is_known => Some(renamed_table(table)),
+        ["ADD", "INDEX" | "KEY" | "FULLTEXT" | "SPATIAL", ..] => None,
+        ["ADD", what @ ("CONSTRAINT" | "UNIQUE" | "CHECK" | "FOREIGN" | "PRIMARY"), ..] if is_known => {
+            let why = "the previous release may write rows that it refuses; see that they cannot be, in a release before";
+            Some((format!("ADD {table} {what}"), why.to_owned()))
+        }
+        ["ADD", "COLUMN", rest @ ..] | ["ADD", rest @ ..] => {
+            let (column, definition) = unconditional(rest).split_first()?;
             let required = definition.windows(2).any(|pair| pair == ["NOT", "NULL"]);
-            (required && !definition.contains(&"DEFAULT")).then(|| {
+            if is_known && required && !definition.contains(&"DEFAULT") {
                 let why = "the INSERTs of the previous release do not set it; give it a DEFAULT";
-                (format!("ADD {table}.{column}"), why.to_owned())
-            })
+                return Some((format!("ADD {table}.{column}"), why.to_owned()));
+            }
+            reference(table, definition, previous)
         }
-        ["ALTER", "TABLE", table, verb @ ("DROP" | "RENAME" | "MODIFY" | "CHANGE" | "ALTER"), rest @ ..] => {
-            let column = rest.iter().find(|word| **word != "COLUMN")?;
+        [verb @ ("DROP" | "RENAME" | "MODIFY" | "CHANGE" | "ALTER"), "COLUMN", rest @ ..]
+        | [verb @ ("DROP" | "RENAME" | "MODIFY" | "CHANGE" | "ALTER"), rest @ ..] => {
+            let column = unconditional(rest).first()?;
             previous.has(table, column).then(|| {
                 let why = "the previous release uses the column; add another, and take this one away in the next release";
                 (format!("{verb} {table}.{column}"), why.to_owned())
             })
         }
-        ["CREATE", "UNIQUE", "INDEX", index, "ON", table, ..] if known(table) => complaint(
-            format!("UNIQUE {index}"),
-            "the previous release may write rows that it refuses; see that they cannot be, in a release before",
-        ),
-        ["CREATE", "TABLE", table, rest @ ..] if !known(table) => {
-            let parent =
-                rest.windows(2).zip(1..).filter(|(pair, _)| pair[0] == "REFERENCES").find(|(pair, at)| {
-                    // REFERENCES parent ( columns ) ON DELETE CASCADE
-                    let after: Vec<&str> = rest[*at..]
-                        .iter()
-                        .skip_while(|word| **word != ")")
-                        .copied()
-                        .skip(1)
-                        .take(3)
-                        .collect();
-                    previous.deletes.contains(&pair[1]) && after != ["ON", "DELETE", "CASCADE"]
-                });
-            parent.map(|(pair, _)| {
-                let why = "the previous release deletes rows there and does not know of these; say ON DELETE CASCADE";
-                (format!("{table} REFERENCES {}", pair[1]), why.to_owned())
-            })
-        }
         _ => None,
     }
+}
+
+fn renamed_table(table: &str) -> (String, String) {
+    let why = "the previous release uses the table; add one, and drop this one later";
+    (format!("RENAME {table}"), why.to_owned())
+}
+
+/// A reference to a table of which the previous release deletes rows, where that would be refused.
+fn reference(table: &str, words: &[&str], previous: &Previous<'_>) -> Option<(String, String)> {
+    let parents = words.iter().enumerate().filter(|(_, word)| **word == "REFERENCES");
+    let parent = parents.filter_map(|(at, _)| words.get(at + 1..)?.split_first()).find(|(parent, after)| {
+        // REFERENCES parent ( columns ) ON DELETE CASCADE
+        let end = match after.first() {
+            Some(&"(") => after.iter().position(|word| *word == ")").map_or(after.len(), |end| end + 1),
+            _ => 0,
+        };
+        previous.deletes.contains(*parent) && !after[end..].starts_with(&["ON", "DELETE", "CASCADE"])
+    });
+    parent.map(|(parent, _)| {
+        let why = "the previous release deletes rows there and does not know of these; say ON DELETE CASCADE";
+        (format!("{table} REFERENCES {parent}"), why.to_owned())
+    })
+}
+
+/// The words from the name on.
+fn unconditional<'w, 's>(words: &'w [&'s str]) -> &'w [&'s str] {
+    match words {
+        ["IF", "NOT", "EXISTS", rest @ ..] | ["IF", "EXISTS", rest @ ..] | ["ONLY", rest @ ..] => rest,
+        _ => words,
+    }
+}
+
+/// The clauses between the commas outside of brackets.
+fn clauses_of<'w, 's>(words: &'w [&'s str]) -> Vec<&'w [&'s str]> {
+    let mut depth = 0;
+    let clauses = words.split(|word| {
+        match *word {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && *word == ","
+    });
+    clauses.collect()
 }
 
 const FIXTURES: &str = "crates/server/tests/fixtures/";
@@ -201,6 +254,16 @@ ALTER TABLE users MODIFY name VARCHAR(9) NOT NULL;
 CREATE UNIQUE INDEX users_name ON users (name);
 CREATE INDEX users_names ON users (name);
 ALTER TABLE fresh DROP COLUMN b;
+DROP TABLE IF EXISTS fresh, grants;
+ALTER TABLE users ADD COLUMN size NUMERIC(9, 2), DROP COLUMN IF EXISTS name, ADD INDEX users_size (size);
+ALTER TABLE users ADD COLUMN IF NOT EXISTS parent {key} REFERENCES users (id);
+ALTER TABLE users ADD COLUMN owner {key} REFERENCES users (id) ON DELETE CASCADE;
+ALTER TABLE users ADD other {text} NOT NULL;
+ALTER TABLE users ADD CONSTRAINT users_short CHECK (LENGTH(name) < 9);
+ALTER TABLE users ADD UNIQUE (name);
+ALTER TABLE users ADD CHECK (name <> ''), ADD FOREIGN KEY (name) REFERENCES grants (id);
+ALTER TABLE fresh ADD CONSTRAINT fresh_user FOREIGN KEY (user_id) REFERENCES users (id);
+ALTER TABLE fresh ADD CONSTRAINT fresh_name UNIQUE (name);
 CREATE TABLE notes (
     id {key} NOT NULL PRIMARY KEY,
     FOREIGN KEY (user_id) REFERENCES users (id) ON DELETE CASCADE,
@@ -228,6 +291,15 @@ CREATE TABLE more (
         "ADD users.phone",
         "MODIFY users.name",
         "UNIQUE users_name",
+        "DROP grants",
+        "DROP users.name",
+        "users REFERENCES users",
+        "ADD users.other",
+        "ADD users CONSTRAINT",
+        "ADD users UNIQUE",
+        "ADD users CHECK",
+        "ADD users FOREIGN",
+        "fresh REFERENCES users",
         "more REFERENCES users",
     ];
     assert_eq!((what.as_slice(), found.len()), (&expected[..], expected.len()), "{found:#?}");

@@ -23,10 +23,20 @@ const CONSOLE_PATH: &str = "/console";
 /// move. Several instances may start on one database at the same time.
 pub async fn prepare(app: &App) -> Result<()> {
     patiently(app, async || make_ready(app).await).await?;
-    if let Some(text) = look::clock_behind(app.store.point(look::latest).await?, app.now()) {
-        tracing::warn!("{text}");
-    }
+    warn_of_clock(app).await;
     Ok(())
+}
+
+/// A start does not fail because the database does not answer a question that only serves a warning.
+async fn warn_of_clock(app: &App) {
+    match app.store.point(look::latest).await {
+        Ok(latest) => {
+            if let Some(behind) = look::clock_behind(&latest, app.now()) {
+                tracing::warn!("{}", behind.text);
+            }
+        }
+        Err(error) => tracing::debug!(%error, "the clock was not compared with the database"),
+    }
 }
 
 /// Does something at the start again while a database server ends connections, or is away, for ten seconds at most. What was done

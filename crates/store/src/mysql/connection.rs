@@ -57,6 +57,8 @@ struct Prepared {
 pub(super) struct Connection {
     client: Client,
     vendor: Vendor,
+    /// The server was a node of a Galera cluster when the connection was opened.
+    is_in_cluster: bool,
     /// The server accepted no writes when the connection was opened. A replica does not, and its data may be old.
     is_read_only: bool,
     /// Of all connections to this address, and what it was when this one was opened.
@@ -95,6 +97,7 @@ impl Connection {
         Ok(Connection {
             client,
             vendor,
+            is_in_cluster,
             is_read_only: !matches!(&*read_only, "0" | "OFF"),
             demotions,
             demotions_before,
@@ -121,6 +124,10 @@ impl Connection {
 
     pub(super) fn vendor(&self) -> Vendor {
         self.vendor
+    }
+
+    pub(super) fn is_in_cluster(&self) -> bool {
+        self.is_in_cluster
     }
 
     /// The number that the last INSERT took.

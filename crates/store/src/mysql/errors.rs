@@ -15,9 +15,9 @@ const LOCKED: [u16; 2] = [1205, 3572];
 const TOO_SLOW: [u16; 3] = [1969, 3024, 1317];
 /// Shutdown, a killed connection, a connection that was silent for too long, a network that failed, statements
 /// that the server (or a proxy before it) has forgotten.
-const LOST: [u16; 10] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169, 1243, NO_CLUSTER];
-/// A node of Galera that does not see the majority of its cluster.
-const NO_CLUSTER: u16 = 1047;
+const LOST: [u16; 9] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169, 1243];
+/// An unknown command. Galera took this number for its own (`is_without_cluster`).
+const UNKNOWN_COMMAND: u16 = 1047;
 /// The server has become read-only: it is the primary no more, and the connection leads to the wrong one.
 const DEMOTED: [u16; 2] = [1290, 1836];
 /// A table, column, key or foreign key that is there already; a table, column or key to be dropped that is not.
@@ -33,7 +33,7 @@ const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
 /// What went wrong with `sql`, in the store's words, and what it means.
 pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Failure, Error) {
     match error {
-        Told::Server(told) => (failure(told.code), server_error(told, sql, limit)),
+        Told::Server(told) => (failure(told), server_error(told, sql, limit)),
         _ if is_about_the_statement(error) => (Failure::Fatal, Error::Database(plain(error))),
         _ => {
             let what = format!("the connection to the database was lost ({})", plain(error));
@@ -70,10 +70,17 @@ pub(super) fn is_unknown_variable(error: &Told) -> bool {
     matches!(error, Told::Server(told) if told.code == UNKNOWN_VARIABLE)
 }
 
-fn failure(code: u16) -> Failure {
+/// True for a node of Galera that does not see the majority of its cluster. A server or a proxy that does not have a command
+/// uses the same number, and waiting does not help there.
+fn is_without_cluster(told: &ServerError) -> bool {
+    told.code == UNKNOWN_COMMAND && told.message.contains("WSREP")
+}
+
+fn failure(told: &ServerError) -> Failure {
+    let code = told.code;
     if COLLISION.contains(&code) || LOCKED.contains(&code) {
         Failure::Retryable
-    } else if LOST.contains(&code) || DEMOTED.contains(&code) {
+    } else if LOST.contains(&code) || DEMOTED.contains(&code) || is_without_cluster(told) {
         Failure::ConnectionLost
     } else {
         Failure::Fatal
@@ -93,6 +100,10 @@ fn server_error(told: &ServerError, sql: &str, limit: Duration) -> Error {
     if LACKS_RIGHT.contains(&told.code) {
         let what = format!("the database user lacks a right ({})", told.message);
         return unavailable(what, "grant it ALL on its database");
+    }
+    if is_without_cluster(told) {
+        let what = "the database server has lost its cluster and answers nothing".to_owned();
+        return unavailable(what, "see wsrep_cluster_status there, and the other nodes");
     }
     if let Some((what, advice)) = advice(told.code) {
         return unavailable(what.to_owned(), advice);
@@ -142,10 +153,6 @@ fn advice(code: u16) -> Option<(&'static str, &'static str)> {
             "find the program or the slow command that holds it in information_schema.innodb_trx",
         ),
         1053 => ("the database server shuts down", "wait for it"),
-        NO_CLUSTER => (
-            "the database server has lost its cluster and answers nothing",
-            "see wsrep_cluster_status there, and the other nodes",
-        ),
         1927 => {
             ("the database server ended the connection", "try again; if that goes on, see the server's log")
         }
@@ -167,7 +174,7 @@ pub(super) fn connect_error(error: &Told) -> (bool, Error) {
         let what = format!("there is no connection to the database server ({})", plain(error));
         return (true, unavailable(what, "check that it runs, and the URL of the database"));
     };
-    let transient = [1040, 1203, 1053, NO_CLUSTER].contains(&told.code);
+    let transient = [1040, 1203, 1053].contains(&told.code) || is_without_cluster(told);
     let what = format!("the database server refuses the connection: {} ({})", told.message, told.code);
     (transient, unavailable(what, "check user, password and database of the URL"))
 }
@@ -272,6 +279,7 @@ mod tests {
             translated(1047, "WSREP has not yet prepared node for application use"),
             (Failure::ConnectionLost, Error::Unavailable { .. })
         ));
+        assert!(matches!(translated(1047, "Unknown command"), (Failure::Fatal, Error::Database(_))));
         assert!(matches!(translated(1969, "interrupted"), (Failure::Fatal, Error::TooSlow { .. })));
     }
 

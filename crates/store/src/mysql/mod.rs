@@ -50,7 +50,7 @@ impl Database for Mysql {
         remote::look::<Connection>(Address::parse(&options.url)?.server()?, query)
     }
 
-    fn rehearse_open(&self, options: &Options) -> Result<(), Error> {
+    fn rehearse_open(&self, options: &Options) -> Result<Option<&'static str>, Error> {
         remote::rehearse(Address::parse(&options.url)?.server()?, schema::rehearse)
     }
 

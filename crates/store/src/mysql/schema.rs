@@ -13,11 +13,15 @@ use crate::{Dialect, Error, Row, log, migrate};
 /// Held by the session until it is released or ends. Its name is the server's, not the database's.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('sarsen ', MD5(DATABASE())), 30)";
 const RELEASE: &str = "DO RELEASE_LOCK(CONCAT('sarsen ', MD5(DATABASE())))";
-const RIGHTS: [&str; 8] = [
+/// What asks for the rights to make and change tables …
+const RIGHTS_TO_CHANGE: [&str; 4] = [
     "CREATE TABLE sarsen_rehearsal LIKE sarsen_no_table",
     "ALTER TABLE sarsen_no_table ADD COLUMN number BIGINT",
     "CREATE INDEX sarsen_no_index ON sarsen_no_table (number)",
     "DROP TABLE sarsen_no_table",
+];
+/// … and to use them.
+const RIGHTS_TO_USE: [&str; 4] = [
     "SELECT number FROM sarsen_no_table",
     "INSERT INTO sarsen_no_table (number) VALUES (0)",
     "UPDATE sarsen_no_table SET number = 0",
@@ -44,10 +48,16 @@ pub(super) fn prepare(connection: &mut Connection, schema: Schema) -> Result<u64
 }
 
 /// Checks the server, and the rights that a start needs. A change of the schema cannot be undone here, so each right is asked
-/// for with a table that does not exist.
-pub(super) fn rehearse(connection: &mut Connection) -> Result<(), Error> {
+/// for with a table that does not exist. The text says which rights are not asked for: a cluster sends each change of the schema
+/// to all its nodes, also one that fails.
+pub(super) fn rehearse(connection: &mut Connection) -> Result<Option<&'static str>, Error> {
     check_version(connection)?;
-    RIGHTS.iter().try_for_each(|statement| connection.check_right(statement))
+    let is_in_cluster = connection.is_in_cluster();
+    if !is_in_cluster {
+        RIGHTS_TO_CHANGE.iter().try_for_each(|statement| connection.check_right(statement))?;
+    }
+    RIGHTS_TO_USE.iter().try_for_each(|statement| connection.check_right(statement))?;
+    Ok(is_in_cluster.then_some("rights to make tables are not asked on a cluster"))
 }
 
 fn check_version(connection: &mut Connection) -> Result<(), Error> {

@@ -56,7 +56,20 @@ impl Address {
             ))
         };
         let mut address = Address::read(url).ok_or_else(unreadable)?;
-        let says_sslmode = url.split(['?', '&']).any(|setting| setting.starts_with("sslmode="));
+        let (_, query) = place_and_query(url);
+        let count = |name: &str| settings_of(query).filter(|setting| names(setting, name)).count();
+        // The driver uses the last one, which is easily overlooked.
+        if count("sslmode") > 1 || count("sslrootcert") > 1 {
+            return Err(Error::Open(format!("{what} has sslmode or sslrootcert twice; remove one")));
+        }
+        let (hosts, addresses) = (address.config.get_hosts().len(), address.config.get_hostaddrs().len());
+        // Without a host the addresses are the hosts.
+        if addresses > 0 && hosts > 0 && addresses != hosts {
+            return Err(Error::Open(format!(
+                "{what} names {hosts} hosts and {addresses} addresses (hostaddr); name one address for each host, or none"
+            )));
+        }
+        let says_sslmode = count("sslmode") > 0;
         if !says_sslmode && address.roots.is_none() && leads_elsewhere(&address.config) {
             return Err(Error::Open(format!(
                 "{what} leads to another machine and does not say how the connection is protected; add sslmode=verify-full, or                  sslmode=disable where nobody can listen in"
@@ -75,10 +88,10 @@ impl Address {
     }
 
     fn read(url: &str) -> Option<Address> {
-        let (place, query) = url.split_once('?').unwrap_or((url, ""));
+        let (place, query) = place_and_query(url);
         let mut known = vec![];
         let (mut pooled, mut verified, mut roots) = (false, false, None);
-        for setting in query.split('&').filter(|setting| !setting.is_empty()) {
+        for setting in settings_of(query) {
             match setting.split_once('=')? {
                 ("sslmode", "verify-full") => {
                     verified = true;
@@ -153,6 +166,25 @@ impl Server {
         };
         self.hosts.iter().map(host).collect::<Vec<_>>().join(",")
     }
+}
+
+/// What stands before the query, and the query. As in the driver, all before the first `@` is user and password, which may
+/// contain a `?`.
+fn place_and_query(url: &str) -> (&str, &str) {
+    let host = url.find('@').unwrap_or_default();
+    match url[host..].find('?') {
+        Some(mark) => (&url[..host + mark], &url[host + mark + 1..]),
+        None => (url, ""),
+    }
+}
+
+fn settings_of(query: &str) -> impl Iterator<Item = &str> {
+    query.split('&').filter(|setting| !setting.is_empty())
+}
+
+/// Whether a setting of a query has this name, as the driver reads it: it decodes names.
+fn names(setting: &str, name: &str) -> bool {
+    setting.split_once('=').and_then(|(named, _)| unescaped(named)).is_some_and(|named| named == name)
 }
 
 /// Whether some host is not this machine. An address that is named beside a host is where the connection goes.
@@ -264,7 +296,7 @@ mod tests {
             "postgres://ada:hunter2@127.0.0.2:5433/x",
             "postgres://ada:hunter2@[::1]/x",
             "postgres:///x?host=/run/postgresql",
-            "postgres://ada:hunter2@one.localhost,127.0.0.1/x",
+            "postgres://ada:hunter2@LOCALHOST,127.0.0.1/x",
             "postgres://ada:hunter2@db.test/x?hostaddr=127.0.0.1",
         ] {
             assert!(read(here).is_ok(), "{here}");
@@ -275,13 +307,46 @@ mod tests {
             "postgres://ada:hunter2@localhost,db.test/x",
             "postgres://ada:hunter2@localhost.example.com/x?pooler=transaction",
             "postgres://ada:hunter2@localhost/x?hostaddr=10.0.0.5",
+            "postgres://ada:hunter2@one.localhost/x",
+            "postgres://ada:hunter2&sslmode=disable@db.test/x",
+            "postgres://ada:hunter2?sslmode=disable@db.test/x",
         ] {
             let text = read(elsewhere).expect_err(elsewhere).to_string();
             assert!(text.contains("add sslmode=verify-full") && !text.contains("hunter2"), "{text}");
             for mode in ["disable", "prefer", "require", "verify-full"] {
-                let mark = if elsewhere.contains('?') { '&' } else { '?' };
+                let mark = if place_and_query(elsewhere).1.is_empty() { '?' } else { '&' };
                 assert!(read(&format!("{elsewhere}{mark}sslmode={mode}")).is_ok(), "{elsewhere} {mode}");
             }
+        }
+    }
+
+    #[test]
+    fn a_protection_that_is_said_twice_is_refused() {
+        for twice in [
+            "sslmode=verify-full&sslmode=disable",
+            "sslmode=verify-full&%73slmode=disable",
+            "sslrootcert=ca.pem&sslrootcert=other.pem",
+        ] {
+            let text = parse(twice).err().expect("refused").to_string();
+            assert!(text.contains("twice") && !text.contains("hunter2"), "{twice}: {text}");
+        }
+    }
+
+    #[test]
+    fn each_host_has_an_address_or_none_has() {
+        let read = |hosts: &str, addresses: &str| {
+            Address::parse(
+                "the database URL",
+                &format!("postgres://ada:hunter2@{hosts}/x?{addresses}sslmode=disable"),
+            )
+        };
+        assert!(read("one.test,two.test", "").is_ok());
+        assert!(read("one.test,two.test", "hostaddr=10.0.0.5,10.0.0.6&").is_ok());
+        for (hosts, addresses) in
+            [("one.test,two.test", "hostaddr=127.0.0.1&"), ("one.test", "hostaddr=10.0.0.5,10.0.0.6&")]
+        {
+            let text = read(hosts, addresses).err().expect("refused").to_string();
+            assert!(text.contains("one address for each host") && !text.contains("hunter2"), "{text}");
         }
     }
 

@@ -75,6 +75,12 @@ fn server_error(server: &DbError, limit: Duration) -> Error {
     }
 }
 
+/// A table of another user, in the words of the server when it is changed.
+pub(super) fn not_owner(table: &str) -> Error {
+    let what = format!("the database user lacks a right (must be owner of table {table})");
+    unavailable(what, "give it its tables: ALTER TABLE … OWNER TO, or REASSIGN OWNED BY")
+}
+
 /// A prepared statement of somebody else is on the session, or ours is not.
 const POOLED: &str = "the database URL leads to a pooler that lends a connection for one transaction";
 const NAME_POOLER: &str = "add pooler=transaction to the URL";

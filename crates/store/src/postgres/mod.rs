@@ -36,8 +36,9 @@ use crate::engine::{Database, Look, Opened, Shared};
 use crate::migrate::Schema;
 use crate::remote::{self, Service, Session as _};
 use crate::threads::{on_its_own_thread, spawn};
+use crate::tx::Connection as _;
 use crate::version::Epoch;
-use crate::{Dialect, Error, Options, log, log_place, migrate};
+use crate::{Dialect, Error, Options, Row, log, log_place, migrate};
 use address::{Address, Server};
 use connection::Connection;
 use epochs::Origin;
@@ -54,6 +55,9 @@ const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7306091347420561)";
 
 /// As the server counts: 14.0.
 const VERSION_MIN: u32 = 140_000;
+/// Tables that this user may not change.
+const OF_OTHERS: &str = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = current_schema() AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')";
 /// Who rehearses gives way to everybody.
 const REHEARSAL_LIMITS: &str = "SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 4000";
 
@@ -65,9 +69,10 @@ impl Database for Postgres {
         remote::look::<Connection>(parse(&options.url)?.primary()?, query)
     }
 
-    fn rehearse_open(&self, options: &Options) -> Result<(), Error> {
+    fn rehearse_open(&self, options: &Options) -> Result<Option<&'static str>, Error> {
         let (server, schema) = (parse(&options.url)?.primary()?, options.schema());
-        remote::rehearse(server, move |connection: &mut Connection| rehearse_schema(connection, schema))
+        remote::rehearse(server, move |connection: &mut Connection| rehearse_schema(connection, schema))?;
+        Ok(None)
     }
 
     fn open(&self, options: Options) -> Result<Opened, Error> {
@@ -196,9 +201,28 @@ fn rehearse_schema(connection: &mut Connection, schema: Schema) -> Result<(), Er
     check_version(connection)?;
     connection.batch(REHEARSAL_LIMITS)?;
     if !migrate::is_done(connection, schema)? {
-        return connection.batch("CREATE TABLE sarsen_rehearsal (number BIGINT)");
+        connection.batch("CREATE TABLE sarsen_rehearsal (number BIGINT)")?;
+        return check_owner(connection, schema);
     }
     make_schema(connection, schema).map(drop)
+}
+
+/// Fails if a table of the migrations belongs to another user, as after a restore by an administrator: only its owner may change
+/// it. Tables of other programs and of extensions may be in the same schema.
+fn check_owner(connection: &mut Connection, schema: Schema) -> Result<(), Error> {
+    let mut found = None;
+    connection.query(OF_OTHERS, &[], &mut |row| {
+        let table: String = Row::new(row).get(0)?;
+        found = Some(table).filter(|table| has_word(schema, table));
+        Ok(found.is_none())
+    })?;
+    found.map_or(Ok(()), |table| Err(errors::not_owner(&table)))
+}
+
+fn has_word(schema: Schema, name: &str) -> bool {
+    let is_of_a_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut texts = schema.migrations.iter().map(|migration| migration.text);
+    texts.any(|text| text.split(|letter: char| !is_of_a_name(letter)).any(|word| word == name))
 }
 
 fn check_version(connection: &mut Connection) -> Result<(), Error> {

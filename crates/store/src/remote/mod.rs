@@ -118,10 +118,10 @@ pub(crate) fn prepare_schema<S: Session, T>(
 }
 
 /// Runs what the start needs and undoes it, on a connection of its own, once.
-pub(crate) fn rehearse<S: Session>(
+pub(crate) fn rehearse<S: Session, T: Send + 'static>(
     address: S::Address,
-    work: impl FnOnce(&mut S) -> Result<(), Error> + Send + 'static,
-) -> Result<(), Error> {
+    work: impl FnOnce(&mut S) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
     on_its_own_thread(move || {
         let mut session = S::open(&address).map_err(|(_, error)| opening(error))?;
         session.begin(TxMode::Schema).map_err(opening)?;
@@ -185,12 +185,11 @@ pub(crate) fn serve<L: ChangeLog>(
     Ok((shared, Box::new(backend)))
 }
 
-/// Whether a host of a URL is this machine: what is sent there passes no network.
+/// Whether a host of a URL is this machine: what is sent there passes no network. A name such as `db.localhost` may be
+/// resolved to any address by a name server.
 pub(crate) fn is_this_machine(host: &str) -> bool {
     let host = host.trim_matches(['[', ']']);
-    let name = host.to_ascii_lowercase();
-    let is_name = name == "localhost" || name.ends_with(".localhost");
-    is_name || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// An error of the start, in words that say so.

@@ -10,17 +10,20 @@ use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 
 /// `$0` is the folder. The standard input of what runs in the background is another one. When the folder is gone, all was done before. A process that has not entered it yet finds nothing.
+/// A process that cannot be killed, or a folder that cannot be removed, must not keep the shell here for ever.
 const SCRIPT: &str = r#"exec 3<&0
 (
     read -r end <&3
-    while [ -d "$0" ]; do
+    until=$(($(date +%s) + 60))
+    while [ -d "$0" ] && [ "$(date +%s)" -lt "$until" ]; do
         found=
         for process in /proc/[0-9]*; do
             case $(readlink "$process/cwd") in
                 "$0" | "$0"/*) kill -s KILL "${process#/proc/}" && found=yes ;;
             esac
         done
-        if [ "$found" ]; then sleep 0.1; else rm -rf "$0"; fi
+        [ "$found" ] || rm -rf "$0"
+        sleep 0.1
     done
 ) >/dev/null 2>&1 &"#;
 

@@ -149,7 +149,7 @@ fn a_server_that_is_too_old_is_refused() {
     let Some((database, proxy, [url, _])) = behind() else { return };
     proxy.is_old.store(true, Ordering::SeqCst);
     let options = Options::new(url, MIGRATIONS);
-    let refused = [Store::open(options.clone()).map(drop), store::rehearse_open(&options)];
+    let refused = [Store::open(options.clone()).map(drop), store::rehearse_open(&options).map(drop)];
     for refused in refused {
         let text = refused.expect_err("refused").to_string();
         assert!(text.contains("PostgreSQL 13; 14 or newer is needed"), "{text}");
