@@ -17,8 +17,14 @@ fn kill_at(place: &Place, calls: &str, args: &[&str], folder: &str) -> Vec<Strin
         .arg(plain.get_program())
         .args(plain.get_args())
         .current_dir(place.root());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     let killed = command.output().expect("it runs");
-    assert!(!killed.status.success(), "{args:?} was not killed at {calls}: {killed:?}");
+    assert_eq!(killed.status.code(), None, "{args:?} was not killed at {calls}: {killed:?}");
     unfinished(&place.path(folder))
 }
 
