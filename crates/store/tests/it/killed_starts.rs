@@ -14,16 +14,7 @@ const KILLS: i64 = 40;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_goes_on_when_postgresql_has_ended_its_connections() {
     let Some(database) = on_postgres() else { return };
-    let (url, is_over) = (database.url(), AtomicBool::new(false));
-    let opened = std::thread::scope(|scope| {
-        scope.spawn(|| kill_on_postgres(&database, &is_over, KILLS));
-        let opened = Store::open(Options::new(url, MIGRATIONS));
-        is_over.store(true, Ordering::SeqCst);
-        opened
-    });
-    let store = opened.expect("opens");
-    add(&store, "n", "ada", "one").await.expect("writes");
-    store.close();
+    starts_while(&database.url(), |is_over| kill_on_postgres(&database, is_over, KILLS)).await;
 }
 
 /// The server ends each connection that changes the schema, as every start does.
@@ -49,9 +40,14 @@ async fn a_start_goes_on_when_mariadb_has_ended_its_connections() {
         return say_skipped("killed connections on MySQL: the environment names no server");
     }
     let database = MysqlDatabase::create();
-    let (url, is_over) = (database.url(), AtomicBool::new(false));
+    starts_while(&database.url(), |is_over| kill_on_mysql(&database, is_over)).await;
+}
+
+/// Opens a database while `kill` ends its connections, until it is told that the start is over. The store then works.
+async fn starts_while(url: &str, kill: impl Fn(&AtomicBool) + Sync) {
+    let is_over = AtomicBool::new(false);
     let opened = std::thread::scope(|scope| {
-        scope.spawn(|| kill_on_mysql(&database, &is_over));
+        scope.spawn(|| kill(&is_over));
         let opened = Store::open(Options::new(url, MIGRATIONS));
         is_over.store(true, Ordering::SeqCst);
         opened

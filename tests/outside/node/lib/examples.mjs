@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { BINARY } from './demo.mjs';
+import { freePort } from './server.mjs';
 
 export const startCounters = () => startExample('counters', process.env.COUNTERS_BIN);
 export const startExams = () => startExample('exam_attempts', process.env.EXAM_ATTEMPTS_BIN);
@@ -52,12 +52,4 @@ async function startExample(name, path) {
 
   await start();
   return { url: `http://${listen}`, start, kill: () => end('SIGKILL'), terminate: () => end('SIGTERM'), stop, sql };
-}
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

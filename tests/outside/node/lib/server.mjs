@@ -50,7 +50,8 @@ export async function startServer() {
   return { issuer, setUpLink, run, stop };
 }
 
-async function freePort() {
+/** A port of this machine that nobody uses. */
+export async function freePort() {
   const server = createServer();
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address();
