@@ -126,8 +126,8 @@ fn name_leftovers(found: &[Leftover], tell: impl Fn(&str)) {
         match NAMED.fetch_add(1, Ordering::Relaxed) {
             ..LEFTOVERS_NAMED_MAX => tell(&describe(left)),
             LEFTOVERS_NAMED_MAX => tell(&format!(
-                "killed commands left more than {LEFTOVERS_NAMED_MAX} files, of which the others are not named; what remains \
-                 ends in {}",
+                "killed commands left more than {LEFTOVERS_NAMED_MAX} files; only so many are named. The names of those that \
+                 remain end in {}",
                 leftovers::END
             )),
             _ => {}

@@ -20,7 +20,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/previous_release")
 }
 
-/// The text of PostgreSQL, if it is that of SQLite with other placeholders.
+/// A statement of SQLite with the placeholders of PostgreSQL (`$1` in place of `?1`).
 fn with_dollars(text: &str) -> String {
     text.replace('?', "$")
 }

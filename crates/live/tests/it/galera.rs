@@ -1,6 +1,6 @@
-//! Two back ends at two nodes of a Galera cluster, one of which applies nothing for three seconds. A mutation that was
-//! acknowledged is in every answer of the other back end that was asked for 250 ms later: of a call, and of a live query that
-//! is subscribed to. Late answers and 503 are no fault.
+//! Two back ends run at two nodes of a Galera cluster. One node applies nothing for three seconds. Once a back end has
+//! acknowledged a mutation, every answer that is requested from the other back end 250 ms later must contain it: the answer
+//! of a call, and the first result of a live query. A slow answer or a 503 is allowed.
 
 use crate::app::serve_with;
 use crate::client::Client;

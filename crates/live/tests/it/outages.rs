@@ -20,7 +20,7 @@ async fn while_the_database_is_away_no_stream_gets_a_first_answer_and_then_all_g
     let mut settings = Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
     settings.clock = Arc::new(now);
     settings.limits.heartbeat = Duration::from_secs(1);
-    // Who may ask is judged without the database here, so that a stream can begin while it is away.
+    // Requests are authorized without the database here, so that a stream can begin while the database is away.
     let app = App::new().query::<GetCounter>().migrations(MIGRATIONS).watched(&["counters"]);
     let running = live::serve(app, settings).await.expect("the app is served");
     database.sql("INSERT INTO counters (id, owner, value) VALUES (1, 'ada', 0)");

@@ -159,8 +159,8 @@ fn new_key_file(config: &Config) -> PathBuf {
 /// How many old keys are read at most.
 const OLD_KEYS_MAX: usize = 100;
 
-/// Old keys and their files: those that this command kept beside the secret key, and the key file, if the secret key comes
-/// from a variable. A file that holds no key is left out.
+/// Old keys, each with its file: the keys that this command kept beside the secret key, and the key in the key file when the
+/// secret key comes from a variable. Files without a key are left out.
 pub fn other_keys(config: &Config) -> Vec<(PathBuf, SecretKey)> {
     let path = &config.secret_key_file.value;
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));

@@ -54,8 +54,7 @@ pub(super) fn leftovers(config: &Config) -> Option<Finding> {
         shown.push(format!("and {} more", found.len() - shown.len()));
     }
     let shown = shown.join("; ");
-    let advice =
-        "the next sarsen serve, backup, restore or rekey that writes there removes those that nobody uses";
+    let advice = "the next sarsen serve, backup, restore or rekey in that folder removes the files that no process uses";
     (!found.is_empty()).then(|| warn(CHECK, format!("killed commands left files: {shown}; {advice}")))
 }
 

@@ -137,7 +137,7 @@ fn within<T: Send + 'static>(
 ) -> std::result::Result<T, Unfinished> {
     let (done, result) = channel();
     std::thread::spawn(move || {
-        // Nobody listens any more when it is late.
+        // After the time limit the receiver is gone, so the result is dropped.
         let _ = done.send(work());
     });
     result.recv_timeout(CHECK_MAX).map_err(|error| match error {
