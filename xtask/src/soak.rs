@@ -174,7 +174,7 @@ fn schedules(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
     report.step("schedules", || {
         // A target folder of its own: the flag would have everything else built again.
         let mut command =
-            places::cargo(&["test", "--release", "--package", "store", "--no-default-features"]);
+            places::cargo(&["test", "--release", "--package", "sarsen-store", "--no-default-features"]);
         command.args(["--lib", "schedules::", "--target-dir"]).arg(places::target().join("shuttle"));
         let outcome = process::run(command.env("RUSTFLAGS", "--cfg shuttle"), LIMIT)?;
         Ok(of_cargo(&outcome.stdout).with_status(outcome.success))

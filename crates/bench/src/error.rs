@@ -12,7 +12,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// The workload needs `sarsen-bench-tools`, which is missing.
-    #[error("this needs sarsen-bench-tools; build it with `cargo build --release -p bench-tools`")]
+    #[error("this needs sarsen-bench-tools; build it with `cargo build --release -p sarsen-bench-tools`")]
     ToolsMissing,
     /// A server under test did not start.
     #[error("{server} did not start: {detail}")]

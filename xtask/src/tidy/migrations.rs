@@ -211,7 +211,7 @@ fn without_fixture(tree: &Tree) -> Vec<String> {
         let is_kept = tree.holds(&format!("{FIXTURES}{name}")) && upgrades.contains(&format!("/{name}\""));
         (!is_kept).then(|| {
             format!(
-                "{FIXTURES}{name}: is missing, or {UPGRADES} does not name it; write it with cargo test -p server --test it -- \
+                "{FIXTURES}{name}: is missing, or {UPGRADES} does not name it; write it with cargo test -p sarsen-server --test it -- \
                  --ignored write_the_fixture"
             )
         })

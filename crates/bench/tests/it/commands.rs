@@ -325,7 +325,7 @@ fn workloads_that_need_the_tools_name_the_missing_program() {
         let error = bench::run(command(&line), Launcher::new("/bin/false")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "this needs sarsen-bench-tools; build it with `cargo build --release -p bench-tools`",
+            "this needs sarsen-bench-tools; build it with `cargo build --release -p sarsen-bench-tools`",
             "{line}"
         );
     }

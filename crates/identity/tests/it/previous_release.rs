@@ -3,7 +3,7 @@
 //!
 //! `tests/previous_release/` has what that release reads and writes: `statements.tsv`, each statement with its text (SQLite,
 //! and PostgreSQL and MySQL where theirs is another one), and `tables.txt`, each table with its columns. When a release is
-//! made, its tree writes both anew: `cargo test -p identity --test it -- --ignored write_the_previous_release`.
+//! made, its tree writes both anew: `cargo test -p sarsen-identity --test it -- --ignored write_the_previous_release`.
 
 use crate::support::TestIdentity;
 use std::collections::HashMap;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 const MISSING: &str =
-    "sarsen: this needs sarsen-bench-tools; build it with `cargo build --release -p bench-tools`\n";
+    "sarsen: this needs sarsen-bench-tools; build it with `cargo build --release -p sarsen-bench-tools`\n";
 
 #[test]
 fn the_tools_are_no_commands_of_sarsen() {

@@ -220,12 +220,12 @@ fn soak_a_back_end_of_another_workspace_builds_without_the_identity_server() {
     let folder = builds("back_end", BACK_END, "live", others);
     let tree = cargo(&folder, &["tree", "--offline", "--prefix", "none", "--edges", "normal"]);
     let crates: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert!(crates.contains(&"live") && crates.contains(&"store"), "{tree}");
+    assert!(crates.contains(&"sarsen-live") && crates.contains(&"sarsen-store"), "{tree}");
     for absent in [
-        "server",
-        "identity",
-        "bench",
-        "browser",
+        "sarsen-server",
+        "sarsen-identity",
+        "sarsen-bench",
+        "sarsen-browser",
         "clap",
         "argon2",
         "maud",

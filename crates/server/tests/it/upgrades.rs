@@ -2,7 +2,7 @@
 //! keep what users have: passwords, sessions, refresh tokens, plans, device codes. They are checked, backed up and restored.
 //!
 //! A tidy rule asks for a fixture of each schema. A new one is written by
-//! `cargo test -p server --test it -- --ignored write_the_fixture`; `tests/fixtures/README.md` says what else is there.
+//! `cargo test -p sarsen-server --test it -- --ignored write_the_fixture`; `tests/fixtures/README.md` says what else is there.
 
 use crate::billing::{Stripe, event, subscription};
 use crate::device;
