@@ -15,13 +15,19 @@ const PREFIX_MAX: usize = 16;
 /// The fixed ids of the clients of `platform`. The command line needs only the server's URL because of them.
 pub const FIRST_PARTY_CLIENTS: [&str; 2] = ["cli", "console"];
 
-/// Generates a UUIDv7 for `now`, in base 32, after the prefix.
+/// Which database has the rows that an id is about: the first, for there is one (record 0109).
+const PLACEMENT: u16 = 0;
+
+/// Generates a UUIDv7 for `now`, in base 32, after the prefix: 48 bits of time, then chance but for the two bytes of the
+/// placement, and a bit of 0 that catches what [`offset`] carries.
 fn make(prefix: &str, now: Time, random: &dyn Random) -> Arc<str> {
     let mut bytes = [0_u8; 16];
     random.fill(&mut bytes[6..]);
     bytes[..6].copy_from_slice(&now.millis().to_be_bytes()[2..]);
     bytes[6] = 0x70 | (bytes[6] & 0x0f);
     bytes[8] = 0x80 | (bytes[8] & 0x3f);
+    bytes[9..11].copy_from_slice(&PLACEMENT.to_be_bytes());
+    bytes[11] &= 0x7f;
     encode(prefix, u128::from_be_bytes(bytes))
 }
 
@@ -253,6 +259,24 @@ mod tests {
         {
             assert!(UserId::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_million_ids_of_one_millisecond_differ_and_lie_in_the_first_database() {
+        let (now, random) = (Time::from_millis(1_700_000_000_000), Seeded::new(7));
+        let mut seen = std::collections::HashSet::with_capacity(1_000_000);
+        for _ in 0..1_000_000 {
+            let id = UserId::new(now, &random);
+            assert_eq!(id.to_bytes().map(|bytes| [bytes[9], bytes[10]]), Some([0, 0]), "{id}");
+            assert!(seen.insert(id.to_uuid()), "{id}");
+        }
+    }
+
+    #[test]
+    fn what_follows_an_id_lies_in_the_same_database() {
+        let last = 0x0190_0000_0000_7fff_bf00_007f_ffff_ffff;
+        let next = UserId::from_uuid(last).plus(u32::MAX).to_bytes().expect("a UUID");
+        assert_eq!(next[9..11], [0, 0]);
     }
 
     proptest! {
