@@ -38,6 +38,14 @@ impl Launcher {
         Launcher { program: program.into(), tools: None, arguments: Vec::new(), environment: Vec::new() }
     }
 
+    /// The launcher of the `sarsen` beside this program, and of the tools where they are there too.
+    pub fn beside_this_program() -> Result<Launcher, Error> {
+        let this = std::env::current_exe().map_err(Error::io("cannot find this program's own file"))?;
+        let tools = this.with_file_name("sarsen-bench-tools");
+        let tools = tools.is_file().then_some(tools);
+        Ok(Launcher { tools, ..Launcher::new(this.with_file_name("sarsen")) })
+    }
+
     /// The launcher of `sarsen-bench-tools`; an error where that program is missing.
     pub fn for_tools(&self) -> Result<Launcher, Error> {
         let program = self.tools.clone().ok_or(Error::ToolsMissing)?;

@@ -53,9 +53,6 @@ pub enum Error {
     /// The command has printed what is wrong.
     #[error("something failed")]
     AlreadyReported,
-    /// An error of the load generator.
-    #[error(transparent)]
-    Bench(#[from] bench::Error),
 }
 
 /// What to do about an error of the operating system.
@@ -136,7 +133,7 @@ impl Error {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Error::Logged { error, .. } => error.exit_code(),
-            Error::Usage(_) | Error::Bench(bench::Error::Usage(_)) => ExitCode::from(2),
+            Error::Usage(_) => ExitCode::from(2),
             _ => ExitCode::from(1),
         }
     }

@@ -6,14 +6,10 @@ use crate::commands::{
     move_database, org, owner, plan, rekey, restore, serve, service, subscription, user, whoami,
 };
 use crate::environment::Environment;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use clap::{Parser, Subcommand};
 use server::WriterLimits;
-use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The program with the tools of the benchmarks, beside `sarsen`.
-const BENCH_TOOLS: &str = "sarsen-bench-tools";
 
 /// Identity and single sign-on for a suite of products, in one program.
 #[derive(Parser)]
@@ -94,20 +90,12 @@ pub struct Context {
     pub environment: Environment,
     /// Limits of the database's writer for `serve` and `demo`. Benchmarks and tests lower them.
     pub writer_limits: WriterLimits,
-    /// The program `sarsen-bench-tools`, if it is there.
-    pub bench_tools: Option<PathBuf>,
 }
 
 impl Context {
-    /// The environment of this process, the default limits, and the tools beside this program.
+    /// The environment of this process and the default limits.
     pub fn of_this_process() -> Result<Context> {
-        let tools = std::env::current_exe().map_err(Error::io("cannot find this program's own file"))?;
-        let tools = tools.with_file_name(BENCH_TOOLS);
-        Ok(Context {
-            environment: Environment::of_this_process()?,
-            writer_limits: WriterLimits::default(),
-            bench_tools: tools.is_file().then_some(tools),
-        })
+        Ok(Context { environment: Environment::of_this_process()?, writer_limits: WriterLimits::default() })
     }
 }
 
@@ -157,6 +145,6 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::Billing(args) => billing::run(&args, environment),
         Command::User(args) => user::run(&args, environment),
         Command::Audit(args) => audit::run(&args, environment),
-        Command::Bench(args) => bench::run(args, context),
+        Command::Bench(args) => bench::run(args),
     }
 }

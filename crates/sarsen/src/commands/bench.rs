@@ -1,20 +1,33 @@
-//! `sarsen bench`: the load generator. It measures servers of this same program.
+//! `sarsen bench`: starts the load generator, the program `sarsen-bench` beside this one.
 
 use crate::error::{Error, Result};
-use crate::program::Context;
-use bench::Launcher;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+const PROGRAM: &str = "sarsen-bench";
 
 /// Measure a server; docs/benchmarks.md describes the workloads.
 #[derive(clap::Args)]
-#[command(after_help = "Example:  sarsen bench sso --duration 30s --users 200 --json result.json")]
+#[command(disable_help_flag = true)]
 pub struct Args {
-    #[command(subcommand)]
-    workload: bench::Command,
+    /// A workload and its options; --help lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
 }
 
-/// Runs it.
-pub fn run(args: Args, context: &Context) -> Result<()> {
-    let program = std::env::current_exe().map_err(Error::io("cannot find this program's own file"))?;
-    let launcher = Launcher { tools: context.bench_tools.clone(), ..Launcher::new(program) };
-    Ok(bench::run(args.workload, launcher)?)
+/// Becomes the load generator, so that signals, output and the exit code are its own.
+pub fn run(args: Args) -> Result<()> {
+    let this = std::env::current_exe().map_err(Error::io("cannot find this program's own file"))?;
+    let program = this.with_file_name(PROGRAM);
+    let error = Command::new(&program).args(args.words).exec();
+    Err(match error.kind() {
+        ErrorKind::NotFound => Error::failed(format!(
+            "the load generator is the program {PROGRAM}, and there is no {}; put it beside this one, or build both with \
+             `cargo build --release`",
+            program.display()
+        )),
+        _ => Error::failed(format!("cannot start {}: {error}", program.display())),
+    })
 }

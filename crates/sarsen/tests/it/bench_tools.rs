@@ -1,10 +1,11 @@
-//! `sarsen` carries no tool that can damage an installation. `sarsen bench` uses the ones beside it.
+//! `sarsen` carries neither the load generator nor a tool that can damage an installation: they are programs beside it.
 
 use crate::support::{Place, Running};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+const LOAD_GENERATOR: &str = env!("CARGO_BIN_EXE_sarsen-bench");
 const MISSING: &str =
     "sarsen: this needs sarsen-bench-tools; build it with `cargo build --release -p sarsen-bench-tools`\n";
 
@@ -45,10 +46,8 @@ fn a_server_ignores_the_variables_of_tests() {
 #[test]
 fn bench_uses_the_tools_beside_it_and_names_them_when_they_are_missing() {
     let place = Place::new();
-    let program = place.path("sarsen");
-    if std::fs::hard_link(crate::PROGRAM, &program).is_err() {
-        std::fs::copy(crate::PROGRAM, &program).expect("a copy");
-    }
+    let program = beside(&place, crate::PROGRAM, "sarsen");
+    beside(&place, LOAD_GENERATOR, "sarsen-bench");
     let bench = |words: &[&str]| {
         let plain = place.sarsen(words);
         let mut command = Command::new(&program);
@@ -71,11 +70,43 @@ fn bench_uses_the_tools_beside_it_and_names_them_when_they_are_missing() {
 }
 
 #[test]
+fn without_the_load_generator_bench_says_which_file_is_missing() {
+    let place = Place::new();
+    let program = beside(&place, crate::PROGRAM, "sarsen");
+    let ended = Command::new(&program).args(["bench", "--help"]).output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    let missing = place.path("sarsen-bench").display().to_string();
+    assert!(stderr.contains(&missing) && stderr.contains("cargo build --release"), "{stderr}");
+}
+
+#[test]
+fn the_help_of_bench_is_that_of_the_load_generator() {
+    let place = Place::new();
+    for words in [&["bench", "--help"][..], &["bench", "sso", "--help"]] {
+        let ended = place.run(words);
+        let usage = format!("Usage: sarsen {}", words[..words.len() - 1].join(" "));
+        assert!(ended.code == 0 && ended.stdout.contains(&usage), "{}", ended.stdout);
+    }
+    let wrong = place.run(&["bench", "sso", "--users", "many"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("--users"), "{}", wrong.stderr);
+}
+
+#[test]
 fn several_instances_need_a_database_server() {
     let place = Place::new();
     let alone = place.run(&["bench", "sso", "--instances", "2"]);
     assert_eq!(alone.code, 2);
     assert!(alone.stderr.contains("one process owns a SQLite file"), "{}", alone.stderr);
+}
+
+/// Puts a program into a folder.
+fn beside(place: &Place, program: &str, name: &str) -> PathBuf {
+    let path = place.path(name);
+    if std::fs::hard_link(program, &path).is_err() {
+        std::fs::copy(program, &path).expect("a copy");
+    }
+    path
 }
 
 fn script(path: &Path, text: &str) {
