@@ -9,6 +9,12 @@ function pause(attempt, atLeastMs = 0, random = Math.random) {
     const limit = Math.max(Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 16)), 0);
     return Math.min(atLeastMs, ASKED_MAX_MS) + limit * (0.5 + 0.5 * random());
 }
+/** So many attempts are a second apart at most: what is away for ten seconds is seen within a second when it is back. */
+const QUICK_ATTEMPTS = 14;
+/** The pause before a stream is opened again, after `attempt` that failed: a page without one shows what has passed. */
+function pauseOfStream(attempt, atLeastMs = 0, random = Math.random) {
+    return pause(attempt <= 2 ? attempt : Math.max(2, attempt - QUICK_ATTEMPTS), atLeastMs, random);
+}
 /** A pause that a `bye` asks for, spread over its second half. */
 function pauseAfterBye(retryMs, random = Math.random) {
     return Math.min(retryMs, ASKED_MAX_MS) * (0.5 + 0.5 * random());
@@ -593,7 +599,7 @@ class Connection {
                 continue;
             // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
             const isWelcome = end.why === 'bye' && attempt === 0 && (lasted >= STEADY_MS || this.#isPolling);
-            const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pause(attempt, end.pauseMs);
+            const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pauseOfStream(attempt, end.pauseMs);
             attempt += 1;
             if (this.#closed || this.#subscriber.subscriptions().length === 0)
                 break;

@@ -11,6 +11,14 @@ export function pause(attempt: number, atLeastMs = 0, random: () => number = Mat
   return Math.min(atLeastMs, ASKED_MAX_MS) + limit * (0.5 + 0.5 * random());
 }
 
+/** So many attempts are a second apart at most: what is away for ten seconds is seen within a second when it is back. */
+const QUICK_ATTEMPTS = 14;
+
+/** The pause before a stream is opened again, after `attempt` that failed: a page without one shows what has passed. */
+export function pauseOfStream(attempt: number, atLeastMs = 0, random: () => number = Math.random): number {
+  return pause(attempt <= 2 ? attempt : Math.max(2, attempt - QUICK_ATTEMPTS), atLeastMs, random);
+}
+
 /** A pause that a `bye` asks for, spread over its second half. */
 export function pauseAfterBye(retryMs: number, random: () => number = Math.random): number {
   return Math.min(retryMs, ASKED_MAX_MS) * (0.5 + 0.5 * random());

@@ -1,7 +1,7 @@
 // The connection to the server: one stream for all subscriptions, opened again when it ends; long polls where a proxy
 // does not let streams through.
 
-import { pause, pauseAfterBye, sleep } from './backoff.js';
+import { pause, pauseAfterBye, pauseOfStream, sleep } from './backoff.js';
 import { type Http, type Request, TokenError } from './http.js';
 import { ProblemError, tokenFailed } from './problem.js';
 import { EventParser, type StreamEvent } from './sse.js';
@@ -178,7 +178,7 @@ export class Connection {
       if (end.why === 'again' || end.why === 'polled') continue;
       // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
       const isWelcome = end.why === 'bye' && attempt === 0 && (lasted >= STEADY_MS || this.#isPolling);
-      const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pause(attempt, end.pauseMs);
+      const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pauseOfStream(attempt, end.pauseMs);
       attempt += 1;
       if (this.#closed || this.#subscriber.subscriptions().length === 0) break;
       this.#subscriber.status('waiting');

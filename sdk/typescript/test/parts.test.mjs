@@ -7,7 +7,7 @@ import { load } from './lib/modules.mjs';
 const { EventParser } = await load('sse');
 const { replaces, covers } = await load('version');
 const { after, canonical, have, merge, NOTHING } = await load('state');
-const { pause, pauseAfterBye } = await load('backoff');
+const { pause, pauseAfterBye, pauseOfStream } = await load('backoff');
 const { callerOf, expiry, Tokens } = await load('tokens');
 const { Subscriptions } = await load('subscriptions');
 
@@ -113,6 +113,16 @@ test('pauses grow, are bounded and jittered', () => {
   assert.equal(pause(0, 5000, () => 1), 5250);
   assert.deepEqual([pause(0, 3e9, () => 1), pauseAfterBye(3e9, () => 1)], [300_250, 300_000], 'timers have a limit');
   assert.deepEqual([pauseAfterBye(1000, () => 0), pauseAfterBye(1000, () => 1)], [500, 1000]);
+});
+
+test('a stream is tried again every second for ten seconds, and then more seldom', () => {
+  const longest = (attempt) => pauseOfStream(attempt, 0, () => 1);
+  assert.deepEqual([0, 1, 2, 3, 16].map(longest), [250, 500, 1000, 1000, 1000]);
+  assert.deepEqual([17, 18, 100].map(longest), [2000, 4000, 30_000]);
+  let waited = 0;
+  for (let attempt = 0; attempt < 17; attempt += 1) waited += pauseOfStream(attempt, 0, () => 0);
+  assert.ok(waited > 7_000, 'also with the shortest pauses');
+  assert.equal(pauseOfStream(5, 5000, () => 1), 6000, 'a server may ask for more');
 });
 
 test('a change that was committed is shown until a frame contains it, however long that takes', (t) => {
