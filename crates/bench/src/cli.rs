@@ -31,7 +31,8 @@ Examples:
 
 const LOGIN_HELP: &str = "\
 First it measures how many sign-ins a second the machine can hash, and the reads alone. Then sign-ins arrive at multiples of
-that rate, in browsers that the server does not know, while the reads go on. Bars: 90 % of the capacity are accepted, p99
+that rate, in browsers that the server does not know, while the reads go on. Before each, it measures what is left to hash
+beside as many reads and refusals. Bars: 90 % of that are accepted, p99
 of refusals is at most 50 ms, p99 of the reads at most 3 times the quiet one or 10 ms more, and nothing fails.
 
 Examples:

@@ -57,6 +57,12 @@ impl Client {
         }
     }
 
+    /// Sends `draft` and takes any answer.
+    pub async fn send_without_patience(&mut self, draft: &RequestDraft) -> Result<Reply, Error> {
+        let request = draft.encode(&self.target.host);
+        Ok(self.send_once(draft, &request).await?.0)
+    }
+
     async fn send_once(
         &mut self,
         draft: &RequestDraft,

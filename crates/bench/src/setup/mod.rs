@@ -19,5 +19,5 @@ pub use client::{Client, Reply};
 pub use person::Person;
 pub(crate) use person::{SCOPE, sign_in_with_password};
 pub use populate::{Population, ProbeAccount, create_probe_accounts, populate};
-pub use sign_ins::create_sign_ins;
+pub use sign_ins::{create_sign_ins, create_throttled_sign_in};
 pub use tenants::PLANS_SOLD;

@@ -16,6 +16,9 @@ use crate::http::{RequestDraft, Target};
 use crate::report::{progress, thousands};
 
 const PASSWORD: &str = "measured with a long password";
+const WRONG_PASSWORD: &str = "not the long password";
+/// More than any server lets pass.
+const WRONG_MAX: usize = 200;
 /// The first number of these accounts.
 const FIRST: usize = 3_000_000;
 /// Every account is in a network of its own.
@@ -42,13 +45,32 @@ pub async fn create_sign_ins(
         let tenant = &tenants[number % tenants.len()];
         let person = Person::create(&admin, &mut client, tenant, FIRST + number * ADDRESSES_APART).await?;
         set_password(&admin, &mut client, &person).await?;
-        requests.push(sign_in_request(&mut client, &person).await?);
+        let draft = sign_in_draft(&mut client, &person, PASSWORD).await?;
+        requests.push(draft.encode(&client.target().host));
         if number % 25 == 24 {
             let (done, of) = (thousands(number as u64 + 1), thousands(count as u64));
             progress(&format!("set-up: {done} of {of} passwords set"));
         }
     }
     Ok(Rc::new(requests))
+}
+
+/// Creates an account and fails its sign-in until the server refuses it at once. Returns the form. Its refusals hash nothing and
+/// take the same reads as those of a full lane; now and then, with growing pauses, one attempt is hashed again.
+pub async fn create_throttled_sign_in(target: &Target, credentials: &Credentials) -> Result<Vec<u8>, Error> {
+    let mut client = Client::new(target.clone(), 0);
+    let admin = Admin::sign_in(&mut client, credentials).await?;
+    let tenants = make_tenants(&admin, &mut client, 1).await?;
+    let person = Person::create(&admin, &mut client, &tenants[0], FIRST - ADDRESSES_APART).await?;
+    set_password(&admin, &mut client, &person).await?;
+    let draft = sign_in_draft(&mut client, &person, WRONG_PASSWORD).await?;
+    for _ in 0..WRONG_MAX {
+        let reply = client.send_without_patience(&draft).await?;
+        if reply.status == 429 {
+            return Ok(draft.encode(&client.target().host));
+        }
+    }
+    Err(Error::set_up("wrong passwords", format!("{WRONG_MAX} in a row were not refused")))
 }
 
 async fn set_password(admin: &Admin, client: &mut Client, person: &Person) -> Result<(), Error> {
@@ -70,9 +92,9 @@ async fn set_password(admin: &Admin, client: &mut Client, person: &Person) -> Re
 }
 
 /// The filled form of the page on which the account signs in.
-async fn sign_in_request(client: &mut Client, person: &Person) -> Result<Vec<u8>, Error> {
-    let known = known(person);
-    let (host, origin) = (client.target().host.clone(), client.target().origin.clone());
+async fn sign_in_draft(client: &mut Client, person: &Person, password: &str) -> Result<RequestDraft, Error> {
+    let known = KnownValues { password, ..known(person) };
+    let origin = client.target().origin.clone();
     let mut cookies = Cookies::default();
     let mut browser = Browser { client, cookies: &mut cookies, address: &person.address };
     let page = browser.open(&format!("/o/{}/login", person.organization)).await?;
@@ -81,7 +103,7 @@ async fn sign_in_request(client: &mut Client, person: &Person) -> Result<Vec<u8>
         return Err(page.reply.unexpected("the sign-in page has no form"));
     };
     let request = Request::submit(&page.path, &origin, &form.fill(&known));
-    Ok(RequestDraft::in_browser(request, &cookies, &person.address).encode(&host))
+    Ok(RequestDraft::in_browser(request, &cookies, &person.address))
 }
 
 fn known(person: &Person) -> KnownValues<'_> {
