@@ -2,7 +2,7 @@
 //! the project before.
 //!
 //! # Layout
-//! - `test.rs`, `soak.rs`, `fuzz.rs`, `deny.rs`: one file a verb.
+//! - `test.rs`, `soak.rs`, `packages.rs`, `fuzz.rs`, `deny.rs`: one file a verb.
 //! - `needs/`: what the tests need of the machine, installed only when missing.
 //! - `programs.rs`: the test programs, built once; `tiers.rs`: which of their tests run on which database.
 //! - `databases.rs`, `postgres.rs`, `mariadb.rs`: throw-away servers. `watchdog.rs` of `store`: they
@@ -21,6 +21,7 @@ mod deny;
 mod fuzz;
 mod mariadb;
 mod needs;
+mod packages;
 mod places;
 mod postgres;
 mod process;
@@ -37,7 +38,7 @@ mod watchdog;
 use std::process::ExitCode;
 
 /// Everything that may follow `cargo xtask`; the README is checked against it.
-pub const VERBS: [&str; 4] = ["test", "soak", "fuzz", "deny"];
+pub const VERBS: [&str; 5] = ["test", "soak", "packages", "fuzz", "deny"];
 
 const HELP: &str = "\
 cargo xtask test [--only STEP]... [--database NAME]...
@@ -50,6 +51,9 @@ cargo xtask soak [--only STEP | FILTER] [--suite DIR]
                                   openid (the suite of the OpenID Foundation, built in DIR; skipped without one),
                                   schedules (orders of threads), fuzz-targets (they compile),
                                   long (tests whose names begin with soak_, for hours if need be)
+cargo xtask packages [--only KIND]... [--dist DIR] [--names FILE]
+                                  what people install, from the archives in DIR (dist); KIND: install, npm, wheel; names and
+                                  addresses are those of FILE (packaging/names.toml)
 cargo xtask fuzz [TARGET] [--seconds N]
                                   the parsers of foreign bytes under random bytes, a minute each (needs nightly)
 cargo xtask deny                    licences, advisories and sources of the dependencies (cargo-deny)
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         }
         ["test", rest @ ..] => test::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
+        ["packages", rest @ ..] => packages::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["deny"] => deny::run(),
         _ => Err(format!("unknown: {}", args.join(" "))),

@@ -134,6 +134,9 @@ pub static EDGE: [&Need; 11] = [
 /// What the step `long` of a soak runs with, beside the databases.
 pub static LONG: [&Need; 3] = [&NGINX, &CADDY_FOR_INSTANCES, &PROMTOOL];
 
+/// What the tests of this program run, beside what every machine has: they sign a release, and read packages.
+pub static TIDY: [&Need; 2] = [&OPENSSL, &PYTHON];
+
 /// What the step `cost` of a soak runs with.
 pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];
 

@@ -119,6 +119,9 @@ fn needs_of(chosen: &Chosen<'_>) -> Vec<&'static Need> {
     if wanted("clippy") {
         needs.push(&needs::CLIPPY);
     }
+    if wanted("tidy") {
+        needs.extend(needs::TIDY);
+    }
     if wanted("unit") {
         needs.extend(chosen.databases.iter().flat_map(|database| database.needs()));
     }

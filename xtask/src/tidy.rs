@@ -3,6 +3,7 @@
 //! Each file of `tidy/` is one kind of rule: a function from the tree to a list of complaints, a test
 //! that the real tree gives none, and a test that a made-up tree gives some.
 
+mod addresses;
 mod authorization;
 mod dead;
 mod docs;

@@ -1,0 +1,5 @@
+"""What `python -m` runs."""
+
+from . import main
+
+main()

@@ -1,0 +1,209 @@
+//! `cargo xtask packages`: puts the binaries of `dist/sarsen-VERSION-TARGET.tar.gz` into what people install.
+//!
+//! - `install.rs`: the script `install.sh`.
+//! - `names.rs`: `packaging/names.toml`, with all names and addresses. `--names FILE` is for rehearsals, with addresses on
+//!   this machine.
+//! - `npm.rs`: a launcher and a package for each platform. `wheel.rs`: the same for Python; `zip.rs`.
+//! - `entry.rs`, `tools.rs`: files, archives, and the programs that compress and sum them.
+//!
+//! The same archives make the same packages, byte for byte: the time of every file is that of the program in its archive.
+//! Nothing is published, and no package downloads or runs anything when it is installed.
+
+mod entry;
+mod install;
+pub mod names;
+mod npm;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod wheel;
+mod zip;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::UNIX_EPOCH;
+
+use crate::report::Report;
+use crate::{places, process};
+use entry::Entry;
+use names::Names;
+
+/// Every name that a package may need; a test checks that `packaging/names.toml` has them.
+const NEEDED: [&str; 16] = [
+    "version_from",
+    "project.title",
+    "project.summary",
+    "project.license",
+    "packages.npm",
+    "packages.npm_scope",
+    "packages.wheel",
+    "packages.debian",
+    "addresses.home",
+    "addresses.source",
+    "addresses.issues",
+    "addresses.release",
+    "addresses.install",
+    "addresses.image",
+    "maintainer.name",
+    "maintainer.email",
+];
+
+/// A platform that archives are made for.
+pub struct Target {
+    /// In the names of archives.
+    pub triple: &'static str,
+    /// The name of its processor in Node.js.
+    pub node: &'static str,
+    /// Platform tags of a wheel; they name the oldest glibc.
+    pub wheel: &'static str,
+}
+
+const TARGETS: [Target; 2] = [
+    Target {
+        triple: "x86_64-unknown-linux-gnu",
+        node: "x64",
+        wheel: "manylinux_2_17_x86_64.manylinux2014_x86_64",
+    },
+    Target { triple: "aarch64-unknown-linux-gnu", node: "arm64", wheel: "manylinux_2_28_aarch64" },
+];
+
+/// What is packed.
+pub struct Release {
+    pub names: Names,
+    pub version: String,
+    /// Where the archives are, and where packages are written.
+    pub folder: PathBuf,
+    pub programs: Vec<Program>,
+    /// Of every file in a package, in seconds since 1970.
+    pub time: u64,
+}
+
+/// The program of one target.
+pub struct Program {
+    pub target: &'static Target,
+    pub bytes: Vec<u8>,
+}
+
+impl Release {
+    /// A text with the names of the packages.
+    fn fill(&self, template: &str) -> Result<String, String> {
+        let names = &self.names;
+        let values = [
+            ("TITLE", names.get("project.title")?),
+            ("SUMMARY", names.get("project.summary")?),
+            ("NPM", names.get("packages.npm")?),
+            ("WHEEL", names.get("packages.wheel")?),
+            ("HOME", names.get("addresses.home")?),
+        ];
+        tools::fill(template, &values)
+    }
+
+    /// The texts of the licences; a package carries them.
+    fn licences(&self) -> Result<Vec<Entry>, String> {
+        let read = |name: &str| Ok(Entry::file(name, tools::read(&places::root().join(name))?));
+        ["LICENSE-APACHE", "LICENSE-MIT"].into_iter().map(read).collect()
+    }
+}
+
+type Build = fn(&Release) -> Result<Vec<PathBuf>, String>;
+
+const KINDS: [(&str, Build); 3] = [("install", install::build), ("npm", npm::build), ("wheel", wheel::build)];
+
+pub fn run(args: &[&str]) -> Result<Report, String> {
+    let chosen = chosen(args)?;
+    let mut report = Report::default();
+    let mut release = None;
+    report.check("archives", || {
+        release = Some(open(&chosen)?);
+        Ok(true)
+    });
+    let Some(release) = release else { return Ok(report) };
+    for (kind, build) in KINDS.iter().filter(|(kind, _)| chosen.only.is_empty() || chosen.only.contains(kind))
+    {
+        report.check(kind, || {
+            for file in build(&release)? {
+                println!("{}  {}", tools::sha256(&tools::read(&file)?)?, file.display());
+            }
+            Ok(true)
+        });
+    }
+    Ok(report)
+}
+
+/// What the arguments ask for.
+struct Chosen<'a> {
+    /// Kinds of packages; none is all.
+    only: Vec<&'a str>,
+    names: PathBuf,
+    folder: PathBuf,
+}
+
+fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
+    let root = places::root();
+    let mut chosen = Chosen { only: Vec::new(), names: root.join(names::FILE), folder: root.join("dist") };
+    let absolute = |path: &str| std::path::absolute(path).map_err(|error| format!("{path}: {error}"));
+    let mut words = args.iter();
+    while let Some(option) = words.next() {
+        let value = *words.next().ok_or_else(|| format!("{option} takes a value"))?;
+        match *option {
+            "--only" if KINDS.iter().any(|(kind, _)| *kind == value) => chosen.only.push(value),
+            "--only" => {
+                return Err(format!("--only takes one of {}", KINDS.map(|(kind, _)| kind).join(", ")));
+            }
+            "--names" => chosen.names = absolute(value)?,
+            "--dist" => chosen.folder = absolute(value)?,
+            _ => return Err(format!("unknown option: {option}")),
+        }
+    }
+    Ok(chosen)
+}
+
+/// Reads the names, and the programs out of their archives.
+fn open(chosen: &Chosen<'_>) -> Result<Release, String> {
+    let names = Names::read(&chosen.names)?;
+    NEEDED.iter().try_for_each(|name| names.get(name).map(drop))?;
+    let version = names.version()?;
+    let mut release =
+        Release { names, version, folder: chosen.folder.clone(), programs: Vec::new(), time: 0 };
+    for target in &TARGETS {
+        let name = format!("sarsen-{}-{}", release.version, target.triple);
+        let archive = chosen.folder.join(format!("{name}.tar.gz"));
+        if !archive.is_file() {
+            println!("no {}: no packages for {}", archive.display(), target.triple);
+            continue;
+        }
+        let file = unpacked(&archive, &format!("{name}/sarsen"))?;
+        release.time = release.time.max(modified(&file)?);
+        release.programs.push(Program { target, bytes: tools::read(&file)? });
+        println!("{}", archive.display());
+    }
+    if release.programs.is_empty() {
+        return Err(format!(
+            "{} has no archive of version {}; `cargo xtask dist` makes them",
+            chosen.folder.display(),
+            release.version
+        ));
+    }
+    Ok(release)
+}
+
+/// One file of an archive, with its time.
+fn unpacked(archive: &Path, member: &str) -> Result<PathBuf, String> {
+    let folder = places::target().join("packages");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(archive).arg("-C").arg(&folder).arg(member);
+    match process::quietly(&mut tar) {
+        true => Ok(folder.join(member)),
+        false => Err(format!("{} has no {member}, or `tar` or `gzip` is missing", archive.display())),
+    }
+}
+
+fn modified(file: &Path) -> Result<u64, String> {
+    let time = fs::metadata(file).and_then(|data| data.modified());
+    let time = time.map_err(|error| format!("{}: {error}", file.display()))?;
+    time.duration_since(UNIX_EPOCH)
+        .map(|since| since.as_secs())
+        .map_err(|_| format!("{} is from before 1970", file.display()))
+}
