@@ -3,7 +3,7 @@
 use crate::allocator;
 use crate::commands::{
     audit, backup, bench, billing, branding, check, client, demo, doctor, init, key, login, logout, member,
-    move_database, org, owner, plan, rekey, restore, serve, service, subscription, user, whoami,
+    move_database, org, owner, plan, rekey, restore, serve, service, subscription, user, version, whoami,
 };
 use crate::environment::Environment;
 use crate::error::Result;
@@ -82,6 +82,8 @@ pub enum Command {
     Audit(audit::Args),
     /// Measure a server
     Bench(bench::Args),
+    /// Print version, commit, target and the SHA-256 of this program
+    Version(version::Args),
 }
 
 /// What a command needs beside its arguments.
@@ -146,5 +148,6 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::User(args) => user::run(&args, environment),
         Command::Audit(args) => audit::run(&args, environment),
         Command::Bench(args) => bench::run(args),
+        Command::Version(args) => version::run(&args),
     }
 }

@@ -1,7 +1,7 @@
 //! One file a command.
 //!
-//! `demo`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner` and `bench` work on this
-//! machine. `login`, `logout` and `whoami` are about the sign-in of this terminal. The others call the API of a server;
+//! `demo`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner`, `bench` and `version` work
+//! on this machine. `login`, `logout` and `whoami` are about the sign-in of this terminal. The others call the API of a server;
 //! `api.rs` is what they share.
 
 mod api;
@@ -33,4 +33,5 @@ pub mod server_owners;
 pub mod service;
 pub mod subscription;
 pub mod user;
+pub mod version;
 pub mod whoami;

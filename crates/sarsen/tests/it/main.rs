@@ -32,6 +32,7 @@ mod signing_in;
 mod support;
 mod survival;
 mod tls;
+mod version;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sarsen");
