@@ -2,7 +2,7 @@
 //! the project before.
 //!
 //! # Layout
-//! - `test.rs`, `soak.rs`, `packages.rs`, `fuzz.rs`, `deny.rs`: one file a verb.
+//! - `test.rs`, `soak.rs`, `dist/`, `packages.rs`, `fuzz.rs`, `deny.rs`: one file or folder a verb.
 //! - `needs/`: what the tests need of the machine, installed only when missing.
 //! - `programs.rs`: the test programs, built once; `tiers.rs`: which of their tests run on which database.
 //! - `databases.rs`, `postgres.rs`, `mariadb.rs`: throw-away servers. `watchdog.rs` of `store`: they
@@ -18,6 +18,7 @@
 mod counts;
 mod databases;
 mod deny;
+mod dist;
 mod fuzz;
 mod mariadb;
 mod needs;
@@ -38,7 +39,7 @@ mod watchdog;
 use std::process::ExitCode;
 
 /// Everything that may follow `cargo xtask`; the README is checked against it.
-pub const VERBS: [&str; 5] = ["test", "soak", "packages", "fuzz", "deny"];
+pub const VERBS: [&str; 6] = ["test", "soak", "dist", "packages", "fuzz", "deny"];
 
 const HELP: &str = "\
 cargo xtask test [--only STEP]... [--database NAME]...
@@ -49,6 +50,7 @@ cargo xtask soak [--only STEP | FILTER] [--suite DIR]
                                   relying-parties (stock programs, and the guides of docs/guides),
                                   edge (HTTP/2, TLS, ACME, proxies, attacks), cost (the worst requests),
                                   openid (the suite of the OpenID Foundation, built in DIR; skipped without one),
+                                  archives (of `dist`, in a bare Debian; skipped without one),
                                   schedules (orders of threads), fuzz-targets (they compile),
                                   long (tests whose names begin with soak_, for hours if need be)
 cargo xtask packages [--only KIND]... [--dist DIR] [--names FILE]
@@ -56,6 +58,9 @@ cargo xtask packages [--only KIND]... [--dist DIR] [--names FILE]
                                   addresses are those of FILE (packaging/names.toml)
 cargo xtask fuzz [TARGET] [--seconds N]
                                   the parsers of foreign bytes under random bytes, a minute each (needs nightly)
+cargo xtask dist [--target TRIPLE]... [--key FILE] [--out DIR]
+                                  the archives of a release with their sums, in dist/; --key signs them (Ed25519).
+                                  --from FILE --target TRIPLE packs a program that is there, without building
 cargo xtask deny                    licences, advisories and sources of the dependencies (cargo-deny)
 ";
 
@@ -72,6 +77,7 @@ fn main() -> ExitCode {
         ["packages", rest @ ..] => packages::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["deny"] => deny::run(),
+        ["dist", rest @ ..] => dist::run(rest),
         _ => Err(format!("unknown: {}", args.join(" "))),
     };
     match outcome {

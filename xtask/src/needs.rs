@@ -90,6 +90,9 @@ pub static CADDY_FOR_INSTANCES: Need = Need {
 pub static H2LOAD: Need = debian::package(&["nghttp2-client"], 5, || places::on_path("h2load"));
 pub static IPROUTE: Need =
     debian::package(&["iproute2"], 3, || places::is_file("/usr/sbin/ip") || places::on_path("ip"));
+pub static MMDEBSTRAP: Need = debian::package(&["mmdebstrap"], 5, || places::on_path("mmdebstrap"));
+pub static QEMU: Need =
+    debian::package(&["qemu-user-static"], 150, || places::is_file("/usr/bin/qemu-aarch64-static"));
 pub static PEBBLE: Need = Need {
     name: "Pebble, an ACME server",
     from: From::Own(go::install_pebble),
@@ -142,6 +145,9 @@ pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];
 
 /// What the step `openid` of a soak runs with.
 pub static OPENID: [&Need; 3] = [&JAVA, &PYTHON, &PYTHON_PACKAGES];
+
+/// What the step `archives` of a soak runs with.
+pub static ARCHIVES: [&Need; 5] = [&MMDEBSTRAP, &QEMU, &IPROUTE, &PYTHON, &PYTHON_PACKAGES];
 
 /// In this order: Python's environment may carry Node.js, and that brings its packages.
 pub static OUTSIDE: [&Need; 6] = [&CHROMIUM, &CURL, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];

@@ -43,6 +43,20 @@ pub fn openid() -> PathBuf {
     root().join("tests/openid")
 }
 
+pub fn archives() -> PathBuf {
+    root().join("tests/archives")
+}
+
+/// What `cargo xtask dist` makes.
+pub fn dist() -> PathBuf {
+    root().join("dist")
+}
+
+/// Compilers of other targets, and bare systems.
+pub fn dist_tools() -> PathBuf {
+    target().join("dist-tools")
+}
+
 /// The Python environment that all tests in `tests` use.
 pub fn python() -> PathBuf {
     target().join("outside-venv/bin/python")

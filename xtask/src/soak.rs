@@ -7,6 +7,8 @@
 //! - `cost`: the instructions of the worst requests, and what they do to others (`tests/cost`).
 //! - `openid`: the certification plans of the OpenID Foundation (`tests/openid`), by a suite that was built in the folder of
 //!   `--suite`; a counted skip without it.
+//! - `archives`: what `cargo xtask dist` has made, in a bare Debian without a network (`tests/archives`); a counted skip where
+//!   nothing was made.
 //! - `schedules`: publication and caches in many orders of threads (`store/src/schedules.rs`).
 //! - `fuzz-targets`: the targets of `cargo xtask fuzz`, which wants another compiler, are checked by this one.
 //! - `long`: tests named `soak_…`, which run in a short form with everything else, at full length. They are built with
@@ -26,12 +28,13 @@ use crate::{needs, places, process, tiers};
 
 type Step = fn(&mut Report, &Servers, &Chosen<'_>);
 
-const STEPS: [(&str, Step); 8] = [
+const STEPS: [(&str, Step); 9] = [
     ("cross", cross),
     ("relying-parties", relying_parties),
     ("edge", edge),
     ("cost", cost),
     ("openid", openid),
+    ("archives", archives),
     ("schedules", schedules),
     ("fuzz-targets", fuzz_targets),
     ("long", long),
@@ -55,8 +58,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     let only = chosen.only;
     let mut report = Report::default();
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let is_alone =
-        matches!(only, Some("relying-parties" | "edge" | "cost" | "openid" | "schedules" | "fuzz-targets"));
+    let is_alone = matches!(only, Some(step) if !matches!(step, "cross" | "long"));
     let databases = if is_alone { &[][..] } else { &databases::ALL };
     let mut needed: Vec<&needs::Need> = databases.iter().flat_map(|database| database.needs()).collect();
     if wanted("relying-parties") {
@@ -73,6 +75,9 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     }
     if wanted("openid") && chosen.suite.is_some() {
         needed.extend(needs::OPENID);
+    }
+    if wanted("archives") && archives_that_can_run() {
+        needed.extend(needs::ARCHIVES);
     }
     needs::meet(&mut report, &needed);
     let servers = Servers::start(&mut report, databases);
@@ -150,6 +155,45 @@ fn openid(report: &mut Report, _servers: &Servers, chosen: &Chosen<'_>) {
     });
 }
 
+fn archives(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
+    report.step("archives", || {
+        if !archives_that_can_run() {
+            println!(
+                "SKIPPED archives: root runs what `cargo xtask dist` has made; see tests/archives/README.md"
+            );
+            return Ok(Counts::ONE_SKIPPED);
+        }
+        let bare = places::dist_tools();
+        std::fs::create_dir_all(&bare).map_err(|error| format!("{}: {error}", bare.display()))?;
+        for (kind, variant) in [("amd64", "minbase"), ("arm64", "extract")] {
+            let system = bare.join(format!("bare-{kind}.tar"));
+            let (kind, variant) = (format!("--architectures={kind}"), format!("--variant={variant}"));
+            let mut make = places::at_root(
+                "mmdebstrap",
+                &["--mode=root", "--quiet", "--include=libc6", &kind, &variant],
+            );
+            if !system.is_file() && !process::run(make.arg("bookworm").arg(&system), LIMIT)?.success {
+                return Err("mmdebstrap made no bare Debian".into());
+            }
+        }
+        // A network with the loopback interface only, and mounts that nobody else sees.
+        let mut python = places::at_root("unshare", &["--net", "--mount", "sh", "-c"]);
+        python
+            .arg("PATH=\"$PATH:/usr/sbin\" ip link set lo up && exec \"$@\"")
+            .arg("sh")
+            .arg(places::python());
+        python.args(["-m", "pytest"]).current_dir(places::archives()).env("PYTHONDONTWRITEBYTECODE", "1");
+        counted(python.env("SARSEN_DIST", places::dist()).env("SARSEN_BARE_DEBIANS", bare))
+    });
+}
+
+/// Mounts and `chroot` are for root alone.
+fn archives_that_can_run() -> bool {
+    let entries = std::fs::read_dir(places::dist()).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.any(|name| name.starts_with("sarsen-") && name.ends_with(".tar.gz")) && needs::is_root()
+}
+
 /// Builds the program. Returns its path.
 fn built(options: &[&str], folder: &str) -> Result<PathBuf, String> {
     let cargo = [&["build", "--package", "sarsen"], options].concat();
@@ -205,12 +249,14 @@ fn long(report: &mut Report, servers: &Servers, chosen: &Chosen<'_>) {
 fn a_filter_means_the_long_tests() {
     let of = |only, filter, suite| Ok(Chosen { only, filter, suite });
     assert_eq!(chosen(&[]), of(None, "soak_", None));
-    for step in ["cross", "relying-parties", "edge", "cost", "openid", "schedules", "fuzz-targets"] {
+    for step in
+        ["cross", "relying-parties", "edge", "cost", "openid", "archives", "schedules", "fuzz-targets"]
+    {
         assert_eq!(chosen(&["--only", step]), of(Some(step), "soak_", None));
     }
     assert_eq!(chosen(&["soak_moves"]), of(Some("long"), "soak_moves", None));
     assert!(chosen(&["--only", "everything"]).is_err_and(|text| {
-        text.contains("cross, relying-parties, edge, cost, openid, schedules, fuzz-targets, long")
+        text.contains("cross, relying-parties, edge, cost, openid, archives, schedules, fuzz-targets, long")
     }));
     assert!(chosen(&["--fast"]).is_err());
 }
