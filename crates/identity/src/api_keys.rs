@@ -46,6 +46,13 @@ impl Generated {
             id,
         }
     }
+
+    /// The same of a key that was generated before. Returns `None` if it has not the form of a key.
+    pub fn of(key: &str) -> Option<Generated> {
+        let Presented { id, secret } = parse(key.as_bytes())?;
+        let hint = secret.get(secret.len().saturating_sub(HINT_LENGTH)..).unwrap_or_default().to_owned();
+        Some(Generated { id, key: key.to_owned(), hash: secrets::hash(secret.as_bytes()), hint })
+    }
 }
 
 /// The input for [`create`].

@@ -79,6 +79,8 @@ pub struct Settings {
     pub streams_per_caller_max: usize,
     /// The pause after which a stream without events sends a sign of life.
     pub stream_heartbeat: Duration,
+    /// Whether printed links sign test users in at once: only on the server of `sarsen dev`.
+    pub dev_sign_in: bool,
 }
 
 impl Settings {
@@ -105,6 +107,7 @@ impl Settings {
             streams_max: 10_000,
             streams_per_caller_max: 20,
             stream_heartbeat: Duration::from_secs(10),
+            dev_sign_in: false,
         }
     }
 }

@@ -10,7 +10,8 @@
 //! - `events/`: the streams of live authorization state.
 //! - `limits/`: rate limits and quotas; `lanes/`: bounded pools for slow work.
 //! - `jobs/`: the janitor, the first start, moving to another database.
-//! - `operation/`: health and metrics. `dev/`: the demo, and what the benchmark compares with.
+//! - `operation/`: health and metrics. `dev/`: the demo, declarations of `sarsen dev`, and what the benchmark
+//!   compares with.
 //!
 //! This crate reads no environment and no files.
 
@@ -32,6 +33,7 @@ pub mod testing;
 mod web;
 mod webhooks;
 
+pub use self::web::fields::FieldError;
 pub use self::web::json::rfc3339;
 pub use self::web::serving::{serve, serve_on};
 pub use ::web::host::{is_loopback, is_name};
@@ -41,9 +43,9 @@ pub use ::web::{
 };
 pub use app::{App, Settings};
 pub use clock::{Clock, SystemClock, SystemRandom};
-pub use dev::demo;
 #[cfg(feature = "bench-tools")]
 pub use dev::{bare_server, fixtures, signed_tokens};
+pub use dev::{declared, demo};
 pub use identity::Error;
 pub use identity::secrets::{SecretKey, secret as random_secret};
 pub use jobs::{backups, database_move, first_start, owner_recovery};

@@ -180,6 +180,8 @@ pub fn router() -> Routes {
         .route("/demo/{product}/login", get(demo::sign_in))
         .route("/demo/{product}/callback", acting_get(demo::callback))
         .route("/demo/{product}/logout", get(demo::sign_out))
+        // The server of `sarsen dev`
+        .route("/dev/sign-in", acting_get(pages::dev_sign_in::get))
         // Operation
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))

@@ -28,14 +28,13 @@ pub struct NewSecret {
 impl NewSecret {
     /// Generates the id and the secret.
     pub fn generate(now: Time, random: &dyn Random) -> NewSecret {
-        let secret = secrets::secret(random);
-        let hint = secret[secret.len() - HINT_LENGTH..].to_owned();
-        NewSecret {
-            id: ClientSecretId::new(now, random),
-            hash: secrets::hash(secret.as_bytes()),
-            hint,
-            secret,
-        }
+        NewSecret::of(ClientSecretId::new(now, random), &secrets::secret(random))
+    }
+
+    /// The same of a secret that was generated before.
+    pub fn of(id: ClientSecretId, secret: &str) -> NewSecret {
+        let hint = secret.get(secret.len().saturating_sub(HINT_LENGTH)..).unwrap_or_default().to_owned();
+        NewSecret { id, hash: secrets::hash(secret.as_bytes()), hint, secret: secret.to_owned() }
     }
 }
 

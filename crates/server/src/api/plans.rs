@@ -55,11 +55,11 @@ fn show(plan: Plan) -> PlanBody {
 #[schema(as = CreatePlan)]
 pub(crate) struct CreateBody {
     #[schema(schema_with = words::slug)]
-    slug: String,
+    pub(crate) slug: String,
     #[schema(schema_with = words::name)]
     name: String,
     #[schema(schema_with = words::service_slugs)]
-    services: Vec<String>,
+    pub(crate) services: Vec<String>,
     #[schema(schema_with = words::price_cents)]
     price_cents: i64,
     #[schema(schema_with = words::currency)]
@@ -72,6 +72,23 @@ pub(crate) struct CreateBody {
     limits: Limits,
     #[schema(schema_with = words::seats)]
     seats: Option<i64>,
+}
+
+impl CreateBody {
+    /// The plan that it describes.
+    pub(crate) fn new_plan(&self, id: PlanId) -> NewPlan {
+        NewPlan {
+            id,
+            slug: self.slug.clone(),
+            name: self.name.clone(),
+            services: self.services.clone(),
+            price_cents: self.price_cents,
+            currency: self.currency.clone(),
+            features: self.features.clone(),
+            limits: self.limits.clone(),
+            seats: self.seats,
+        }
+    }
 }
 
 impl Validate for CreateBody {
@@ -131,18 +148,7 @@ pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<
 }
 
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<PlanBody>> {
-    let now = admin.now();
-    let new = NewPlan {
-        id: PlanId::new(now, admin.random()),
-        slug: body.slug,
-        name: body.name,
-        services: body.services,
-        price_cents: body.price_cents,
-        currency: body.currency,
-        features: body.features,
-        limits: body.limits,
-        seats: body.seats,
-    };
+    let new = body.new_plan(PlanId::new(admin.now(), admin.random()));
     let made =
         admin.write("plan.create", move |tx, by| plans::create(tx, &by.organization.id, &new, by.actor));
     Ok(Created(show(made.await?)))

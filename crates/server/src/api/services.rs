@@ -42,11 +42,11 @@ fn show(service: Service) -> ServiceBody {
 #[schema(as = CreateService)]
 pub(crate) struct CreateBody {
     #[schema(schema_with = words::slug)]
-    slug: String,
+    pub(crate) slug: String,
     #[schema(schema_with = words::name)]
-    name: String,
+    pub(crate) name: String,
     #[schema(schema_with = words::access_token_typ)]
-    access_token_typ: Option<String>,
+    pub(crate) access_token_typ: Option<String>,
 }
 
 impl Validate for CreateBody {

@@ -1,7 +1,8 @@
-//! The demo and fixtures for benchmarks. Nothing here runs in production.
+//! The demo, the declarations of `sarsen dev`, and fixtures for benchmarks. Nothing here runs in production.
 
 #[cfg(feature = "bench-tools")]
 pub mod bare_server;
+pub mod declared;
 pub mod demo;
 #[cfg(feature = "bench-tools")]
 pub mod fixtures;

@@ -9,6 +9,7 @@ pub(crate) mod browser;
 pub(crate) mod consent;
 pub(crate) mod console;
 pub(crate) mod contact;
+pub(crate) mod dev_sign_in;
 pub(crate) mod flash;
 pub(crate) mod form_errors;
 pub(crate) mod invitation;

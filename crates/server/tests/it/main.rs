@@ -7,6 +7,7 @@ mod backups;
 mod billing;
 mod branding;
 mod console;
+mod declared;
 mod deletion;
 mod demo;
 mod device;

@@ -97,9 +97,9 @@ pub(crate) struct ListQuery {
 #[schema(as = CreateClient)]
 pub(crate) struct CreateBody {
     #[schema(schema_with = words::service_slug)]
-    service: String,
+    pub(crate) service: String,
     #[schema(schema_with = words::client_kind)]
-    kind: String,
+    pub(crate) kind: String,
     #[schema(schema_with = words::name)]
     name: String,
     #[serde(default)]
@@ -113,6 +113,35 @@ pub(crate) struct CreateBody {
     pkce: Option<String>,
     #[schema(schema_with = words::id_token_alg)]
     id_token_alg: Option<String>,
+}
+
+impl CreateBody {
+    /// The client that it describes: what it leaves out is the default of its kind.
+    pub(crate) fn new_client(&self, id: ClientId) -> identity::Result<NewClient> {
+        let kind = Kind::parse(&self.kind)?;
+        let default = NewClient::new(id, kind, &self.name, self.redirect_uris.clone());
+        Ok(NewClient {
+            post_logout_redirect_uris: self.post_logout_redirect_uris.clone(),
+            consent_required: self.consent_required.unwrap_or(default.consent_required),
+            pkce: parsed(self.pkce.as_deref(), Pkce::parse)?.unwrap_or(default.pkce),
+            id_token_alg: parsed(self.id_token_alg.as_deref(), parse_id_token_alg)?
+                .unwrap_or(default.id_token_alg),
+            ..default
+        })
+    }
+}
+
+/// The change that gives a client everything that the new one would have.
+pub(crate) fn patch_to(new: NewClient) -> ClientPatch {
+    ClientPatch {
+        name: Some(new.name),
+        redirect_uris: Some(new.redirect_uris),
+        post_logout_redirect_uris: Some(new.post_logout_redirect_uris),
+        consent_required: Some(new.consent_required),
+        pkce: Some(new.pkce),
+        id_token_alg: Some(new.id_token_alg),
+        device_flow: None,
+    }
 }
 
 impl Validate for CreateBody {
@@ -186,8 +215,8 @@ fn check_uris(purpose: Purpose, uris: Option<&[String]>, errors: &mut FieldError
 }
 
 /// A named value that may be left out.
-fn parsed<T>(name: Option<String>, parse: fn(&str) -> identity::Result<T>) -> identity::Result<Option<T>> {
-    name.as_deref().map(parse).transpose()
+fn parsed<T>(name: Option<&str>, parse: fn(&str) -> identity::Result<T>) -> identity::Result<Option<T>> {
+    name.map(parse).transpose()
 }
 
 pub(crate) async fn list(
@@ -218,14 +247,7 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
     let kind = Kind::parse(&body.kind)?;
     let admin = admin.with_scopes(&beside_write(kind, &body))?;
     let now = admin.now();
-    let default = NewClient::new(ClientId::new(now, admin.random()), kind, &body.name, body.redirect_uris);
-    let new = NewClient {
-        post_logout_redirect_uris: body.post_logout_redirect_uris,
-        consent_required: body.consent_required.unwrap_or(default.consent_required),
-        pkce: parsed(body.pkce, Pkce::parse)?.unwrap_or(default.pkce),
-        id_token_alg: parsed(body.id_token_alg, parse_id_token_alg)?.unwrap_or(default.id_token_alg),
-        ..default
-    };
+    let new = body.new_client(ClientId::new(now, admin.random()))?;
     let secret = kind.is_confidential().then(|| NewSecret::generate(now, admin.random()));
     let client_secret = secret.as_ref().map(|secret| secret.secret.clone());
     let made = admin.write("client.create", move |tx, by| {
@@ -260,8 +282,8 @@ pub(crate) async fn change(
         redirect_uris: body.redirect_uris,
         post_logout_redirect_uris: body.post_logout_redirect_uris,
         consent_required: body.consent_required,
-        pkce: parsed(body.pkce, Pkce::parse)?,
-        id_token_alg: parsed(body.id_token_alg, parse_id_token_alg)?,
+        pkce: parsed(body.pkce.as_deref(), Pkce::parse)?,
+        id_token_alg: parsed(body.id_token_alg.as_deref(), parse_id_token_alg)?,
         device_flow: body.device_flow,
     };
     let changed = admin.write("client.change", move |tx, by| {

@@ -94,6 +94,15 @@ impl FieldErrors {
         }
     }
 
+    /// Checks the part of a body at `path` by the rules of the part's own type.
+    pub fn check_part(&mut self, path: &str, part: &impl Validate) {
+        let mut errors = FieldErrors::default();
+        part.validate(&mut errors);
+        for FieldError { field, code, detail } in errors.found {
+            self.note(code, format!("{path}.{field}"), &detail);
+        }
+    }
+
     /// Notes a wrong field, unless it, a part of it or what it is a part of is known to be wrong.
     pub fn note(&mut self, code: &'static str, field: String, problem: &str) {
         let is_known =
