@@ -53,6 +53,9 @@ pub enum Error {
     /// The command has printed what is wrong.
     #[error("something failed")]
     AlreadyReported,
+    /// The program that the command has started ended with this exit code, and has said why.
+    #[error("the program ended with {0}")]
+    Ended(u8),
 }
 
 /// What to do about an error of the operating system.
@@ -120,7 +123,7 @@ impl Error {
     /// Prints the message on stderr.
     pub fn print(&self) {
         match self {
-            Error::AlreadyReported => {}
+            Error::AlreadyReported | Error::Ended(_) => {}
             Error::Logged { format, error } if !matches!(**error, Error::AlreadyReported) => {
                 logs::write_last(*format, &error.to_string());
             }
@@ -134,6 +137,7 @@ impl Error {
         match self {
             Error::Logged { error, .. } => error.exit_code(),
             Error::Usage(_) => ExitCode::from(2),
+            Error::Ended(code) => ExitCode::from(*code),
             _ => ExitCode::from(1),
         }
     }

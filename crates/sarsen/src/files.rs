@@ -16,7 +16,7 @@ pub const LEFTOVERS_NAMED_MAX: usize = 20;
 
 /// Writes a new file, whole or not at all, also when the machine loses power. Fails when there is one already.
 pub fn create_private(path: &Path, text: &str) -> Result<()> {
-    let beside = write_beside(path, text)?;
+    let beside = write_beside(path, text.as_bytes())?;
     beside.check_named(path)?;
     // A second name is given only where there is none, unlike by a rename.
     let named = match fs::hard_link(&beside.path, path) {
@@ -32,7 +32,12 @@ pub fn create_private(path: &Path, text: &str) -> Result<()> {
 
 /// Creates or replaces a file. Readers see the old or the new content.
 pub fn replace_private(path: &Path, text: &str) -> Result<()> {
-    let beside = write_beside(path, text)?;
+    replace_private_bytes(path, text.as_bytes())
+}
+
+/// The same of a file that need not be text.
+pub fn replace_private_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    let beside = write_beside(path, bytes)?;
     beside.check_named(path)?;
     rename(&beside.path, path)
 }
@@ -60,12 +65,12 @@ impl Beside {
     }
 }
 
-/// Writes the text, flushed, to a file beside `path`.
-fn write_beside(path: &Path, text: &str) -> Result<Beside> {
+/// Writes the content, flushed, to a file beside `path`.
+fn write_beside(path: &Path, bytes: &[u8]) -> Result<Beside> {
     let name = with_suffix(path, &format!(".{}{}", std::process::id(), leftovers::END));
     let file = leftovers::create(&name).map_err(Error::file("create", path))?;
     let mut beside = Beside { path: name, file };
-    let written = beside.file.write_all(text.as_bytes()).and_then(|()| beside.file.sync_all());
+    let written = beside.file.write_all(bytes).and_then(|()| beside.file.sync_all());
     if written.is_err() {
         // It is not whole, for example because the disk is full.
         beside.remove()?;

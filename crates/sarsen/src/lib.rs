@@ -33,10 +33,11 @@
 //!
 //! Layout:
 //! - `program.rs`: the table of commands. `commands/`: one file a command. `config/`: every setting;
-//! - `server_process.rs`: what `serve` and `demo` share. `api_client/`: HTTP from a terminal to a server;
+//! - `server_process.rs`: what `serve`, `demo` and `dev` share. `api_client/`: HTTP from a terminal to a server;
 //! - `control/`: the socket by which commands reach a server that runs on the same machine;
 //! - `tls/`: the certificate, from files or from an ACME server;
-//! - `output.rs`, `progress.rs`, `terminal.rs`: what users see. `files.rs`: files that only their owner may read.
+//! - `output.rs`, `progress.rs`, `terminal.rs`: what users see. `files.rs`: files that only their owner may read;
+//!   `scratch.rs`: folders that end with a command. `yaml.rs`: YAML with places.
 //!
 //! This is the only crate that reads arguments, the environment and files. It holds no rule of the domain.
 
@@ -65,11 +66,15 @@ pub mod program;
 #[cfg(feature = "identity")]
 pub mod progress;
 #[cfg(feature = "identity")]
+mod scratch;
+#[cfg(feature = "identity")]
 pub mod server_process;
 #[cfg(feature = "identity")]
 mod terminal;
 #[cfg(feature = "identity")]
 mod tls;
+#[cfg(feature = "identity")]
+mod yaml;
 
 #[cfg(feature = "identity")]
 pub use commands::demo::parse_database;

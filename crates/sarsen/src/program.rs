@@ -2,8 +2,9 @@
 
 use crate::allocator;
 use crate::commands::{
-    audit, backup, bench, billing, branding, check, client, demo, doctor, init, key, login, logout, member,
-    move_database, org, owner, plan, rekey, restore, serve, service, subscription, user, version, whoami,
+    audit, backup, bench, billing, branding, check, client, demo, dev, doctor, init, key, login, logout,
+    member, move_database, org, owner, plan, rekey, restore, serve, service, subscription, user, version,
+    whoami,
 };
 use crate::environment::Environment;
 use crate::error::Result;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
     name = "sarsen",
     version,
     after_help = "Try it:        sarsen demo\n\
+                  For a product: sarsen dev -- npm run dev\n\
                   Set it up:     sarsen init, then sarsen serve\n\
                   From a terminal, signed in by sarsen login:\n\
                   \x20              sarsen org create acme --name Acme\n\
@@ -34,6 +36,8 @@ struct Cli {
 pub enum Command {
     /// Run a server with a demo tenant, ready in seconds
     Demo(demo::Args),
+    /// Run a server for a product that is being developed, and the product with it
+    Dev(dev::Args),
     /// Write a configuration and a secret key, after three questions
     Init(init::Args),
     /// Run the server
@@ -124,6 +128,7 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
     let environment = &context.environment;
     match command {
         Command::Demo(args) => demo::run(&args, context),
+        Command::Dev(args) => dev::run(&args, context),
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, environment),

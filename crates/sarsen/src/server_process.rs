@@ -12,7 +12,7 @@ use server::{
     SystemRandom,
 };
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -172,7 +172,24 @@ pub fn bind(addresses: &[SocketAddr]) -> Result<Bound> {
     try_bind(addresses).map_err(cannot_bind)
 }
 
-/// What to say then.
+/// Takes a loopback address, and the other one with the same port: a browser may take either for `localhost`. A machine may have
+/// only one of them.
+pub(crate) fn bind_both(address: SocketAddr) -> std::io::Result<Bound> {
+    let bound = Bound::new(&[address])?;
+    let port = bound.addresses().first().map_or(0, SocketAddr::port);
+    let other = match address.ip() {
+        IpAddr::V4(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    };
+    match Bound::new(&[SocketAddr::new(other, port)]) {
+        Ok(other) => Ok(bound.and(other)),
+        // Another server would get half of the requests.
+        Err(error) if error.kind() == ErrorKind::AddrInUse => Err(error),
+        Err(_) => Ok(bound),
+    }
+}
+
+/// What to say about an address that cannot be taken.
 pub fn cannot_bind(error: ListenError) -> Error {
     match error.taken {
         true => Error::Failed(format!("{error}; stop the program that has it, or use --listen with another")),

@@ -1,7 +1,8 @@
 //! One file a command.
 //!
-//! `demo`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner`, `bench` and `version` work
-//! on this machine. `login`, `logout` and `whoami` are about the sign-in of this terminal. The others call the API of a server;
+//! `demo`, `dev`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner`, `bench` and `version`
+//! work on this machine. `login`, `logout` and `whoami` are about the sign-in of this terminal. The others call the API of a
+//! server;
 //! `api.rs` is what they share.
 
 mod api;
@@ -16,6 +17,7 @@ pub mod client;
 mod contract;
 pub mod demo;
 mod departure;
+pub mod dev;
 pub mod doctor;
 pub mod init;
 pub mod key;

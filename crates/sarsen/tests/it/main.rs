@@ -12,6 +12,7 @@ mod browser;
 mod configuration;
 mod cursors;
 mod demo;
+mod dev;
 mod doctor;
 mod doctor_on_servers;
 mod durability;

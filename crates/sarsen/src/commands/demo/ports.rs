@@ -2,6 +2,7 @@
 
 use crate::config::LISTEN;
 use crate::error::{Error, Result};
+use crate::server_process::bind_both;
 use server::Bound;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -65,22 +66,6 @@ impl Candidates<'_> {
     /// Whether another port may be tried.
     pub(super) fn may_go_on(&self) -> bool {
         (!self.ports.exact || self.ports.first.port() == 0) && self.tried < TRIES_MAX
-    }
-}
-
-/// The address and the other loopback address with the same port. A machine may have only one of them.
-fn bind_both(address: SocketAddr) -> std::io::Result<Bound> {
-    let bound = Bound::new(&[address])?;
-    let port = bound.addresses().first().map_or(0, SocketAddr::port);
-    let other = match address.ip() {
-        IpAddr::V4(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        IpAddr::V6(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-    };
-    match Bound::new(&[SocketAddr::new(other, port)]) {
-        Ok(other) => Ok(bound.and(other)),
-        // Another server would get half of the requests.
-        Err(error) if error.kind() == ErrorKind::AddrInUse => Err(error),
-        Err(_) => Ok(bound),
     }
 }
 

@@ -2,26 +2,26 @@
 //! one-time link, and all of it is removed.
 
 use super::Judge;
-use crate::api_client;
 use crate::error::{Error, Result};
+use crate::scratch::ScratchFolder;
 use crate::{output, server_process};
 use browser::{Cookies, Request, decode, forms, redirect};
 use server::{App, Limits, Settings, backups};
-use std::fs::File;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use ureq::Agent;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const REDIRECTS_MAX: usize = 10;
+/// The beginning of the names of the folders.
+const FOLDER: &str = "rehearsal-";
 
 /// Rehearses. The copy goes to `place`, where a restore would put it.
 pub(super) fn run(backup: &Path, judge: &Judge, place: &Path) -> Result<()> {
     let began = Instant::now();
-    let folder = Folder::create(place)?;
-    let database = folder.path.join("sarsen.db");
-    super::put(backup, &database, &folder.path.join("old.db"), judge)?;
+    let folder = ScratchFolder::create(place, FOLDER)?;
+    let database = folder.path().join("sarsen.db");
+    super::put(backup, &database, &folder.path().join("old.db"), judge)?;
     let bound = server_process::bind(&[([127, 0, 0, 1], 0).into()])?;
     let port = bound.addresses().first().map_or(0, std::net::SocketAddr::port);
     let issuer = format!("http://127.0.0.1:{port}");
@@ -129,59 +129,6 @@ fn shows(page: &str, text: &str) -> bool {
     decode(page).contains(text)
 }
 
-const FOLDER: &str = "rehearsal-";
-
-/// A folder that nobody else may enter. Dropping it removes it.
-struct Folder {
-    path: PathBuf,
-    /// A lock on the folder, which ends with the process. Some network folders have no locks: nobody removes theirs.
-    _lock: Option<File>,
-}
-
-impl Folder {
-    fn create(place: &Path) -> Result<Folder> {
-        remove_abandoned(place);
-        let path = place.join(format!("{FOLDER}{}-{}", std::process::id(), api_client::now()));
-        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(Error::file("create", &path))?;
-        let lock = File::open(&path).and_then(|folder| folder.lock().map(|()| folder));
-        Ok(Folder { _lock: lock.ok(), path })
-    }
-}
-
-/// A folder that was just made may not be locked yet.
-const LOCKED_WITHIN_S: i64 = 60;
-
-/// Removes the folders of rehearsals that were interrupted: nobody holds their lock.
-fn remove_abandoned(place: &Path) {
-    let old = api_client::now() - LOCKED_WITHIN_S;
-    let Ok(entries) = std::fs::read_dir(place) else { return };
-    for entry in entries.flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| {
-            let numbers = name.strip_prefix(FOLDER).and_then(|numbers| numbers.split_once('-'));
-            numbers.is_some_and(|(process, time)| {
-                process.parse::<u32>().is_ok() && time.parse().is_ok_and(|time: i64| (0..old).contains(&time))
-            })
-        });
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let path = entry.path();
-        if is_ours && is_folder && File::open(&path).is_ok_and(|folder| folder.try_lock().is_ok()) {
-            remove(&path);
-        }
-    }
-}
-
-fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
-        output::tell(&format!("sarsen: cannot remove {}: {error}", folder.display()));
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        remove(&self.path);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,26 +137,5 @@ mod tests {
     fn an_address_is_found_as_a_page_writes_it() {
         assert!(shows("<p>r&amp;d@acme.test</p>", "r&d@acme.test"));
         assert!(!shows("<p>d@acme.test</p>", "r&d@acme.test"));
-    }
-
-    #[test]
-    fn a_new_rehearsal_removes_what_an_interrupted_one_left() {
-        let place = tempfile::tempdir().expect("a folder");
-        let abandoned = place.path().join("rehearsal-17-1700000000");
-        let other = place.path().join("rehearsal-notes");
-        for folder in [&abandoned, &other] {
-            std::fs::create_dir(folder).expect("created");
-            std::fs::write(folder.join("sarsen.db"), "a copy").expect("written");
-        }
-        // One that runs has the lock of its folder.
-        let running = place.path().join("rehearsal-18-1700000000");
-        std::fs::create_dir(&running).expect("created");
-        let lock = File::open(&running).expect("opens");
-        lock.lock().expect("locked");
-        let folder = Folder::create(place.path()).expect("a folder");
-        assert!(!abandoned.exists() && other.exists() && running.exists() && folder.path.exists());
-        let path = folder.path.clone();
-        drop(folder);
-        assert!(!path.exists());
     }
 }
