@@ -4,6 +4,7 @@
 //! that the real tree gives none, and a test that a made-up tree gives some.
 
 mod addresses;
+mod audit_actions;
 mod authorization;
 mod dead;
 mod docs;
