@@ -48,6 +48,7 @@ cargo xtask test [--only STEP]... [--database NAME]...
 cargo xtask soak [--only STEP | FILTER] [--suite DIR]
                                   what is too long for every day; STEP: cross (all tests on all databases),
                                   relying-parties (stock programs, and the guides of docs/guides),
+                                  templates (those of sarsen new, with their frameworks),
                                   edge (HTTP/2, TLS, ACME, proxies, attacks), cost (the worst requests),
                                   openid (the suite of the OpenID Foundation, built in DIR; skipped without one),
                                   archives (of `dist`, in a bare Debian; skipped without one),

@@ -104,7 +104,7 @@ pub static MAVEN: Need = debian::package(&["maven", "default-jdk-headless"], 400
 });
 pub static JAVA: Need = debian::package(&["default-jdk-headless"], 300, || places::on_path("javac"));
 pub static DJANGO: Need = Need {
-    name: "Django",
+    name: "Django and playwright",
     from: From::Own(python::install_relying_parties),
     megabytes: 60,
     present: python::has_relying_parties,
@@ -119,6 +119,9 @@ pub static AUTHJS: Need = Need {
 /// In this order: the Python environment may carry Node.js.
 pub static RELYING_PARTIES: [&Need; 10] =
     [&APACHE, &CHROMIUM, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
+
+/// What the step `templates` of a soak runs with; in this order, as above.
+pub static TEMPLATES: [&Need; 5] = [&CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE];
 
 /// What the step `edge` of a soak runs with; in this order, as in `OUTSIDE`.
 pub static EDGE: [&Need; 11] = [

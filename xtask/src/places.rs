@@ -31,6 +31,11 @@ pub fn relying_parties() -> PathBuf {
     root().join("tests/relying_parties")
 }
 
+/// The tests of the templates of `sarsen new`.
+pub fn templates() -> PathBuf {
+    root().join("tests/templates")
+}
+
 pub fn edge() -> PathBuf {
     root().join("tests/edge")
 }

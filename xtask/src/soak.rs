@@ -3,6 +3,8 @@
 //! - `cross`: every test on every database server.
 //! - `relying-parties`: stock programs with their defaults sign a user in, and the guides of `docs/guides` are followed to
 //!   the letter (`tests/relying_parties`).
+//! - `templates`: the templates of `sarsen new`, each from an empty folder to a plan that changes on the open page, with
+//!   packages from the registries (`tests/templates`).
 //! - `edge`: HTTP/2, TLS and the proxies of `deploy` with stock clients, and clients that attack (`tests/edge`).
 //! - `cost`: the instructions of the worst requests, and what they do to others (`tests/cost`).
 //! - `openid`: the certification plans of the OpenID Foundation (`tests/openid`), by a suite that was built in the folder of
@@ -28,9 +30,10 @@ use crate::{needs, places, process, tiers};
 
 type Step = fn(&mut Report, &Servers, &Chosen<'_>);
 
-const STEPS: [(&str, Step); 9] = [
+const STEPS: [(&str, Step); 10] = [
     ("cross", cross),
     ("relying-parties", relying_parties),
+    ("templates", templates),
     ("edge", edge),
     ("cost", cost),
     ("openid", openid),
@@ -64,6 +67,9 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     if wanted("relying-parties") {
         needed.extend(needs::RELYING_PARTIES);
     }
+    if wanted("templates") {
+        needed.extend(needs::TEMPLATES);
+    }
     if wanted("edge") {
         needed.extend(needs::EDGE);
     }
@@ -87,7 +93,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     Ok(report)
 }
 
-/// A filter means the long tests; the name of the step `openid` may stand alone.
+/// A filter means the long tests; the names of the steps `openid` and `templates` may stand alone.
 fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
     let is_step = |name: &str| STEPS.iter().any(|(known, _)| *known == name);
     let of = |only, filter, suite| Ok(Chosen { only, filter, suite });
@@ -98,6 +104,7 @@ fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
     match args {
         [] => of(None, "soak_", suite),
         ["openid"] | ["--only", "openid"] => of(Some("openid"), "soak_", suite),
+        ["templates"] if suite.is_none() => of(Some("templates"), "soak_", None),
         _ if suite.is_some() => Err("--suite DIR goes with all steps, or with openid".into()),
         ["--only", step] if is_step(step) => of(Some(*step), "soak_", None),
         ["--only", ..] => Err(format!("--only takes one of {}", STEPS.map(|(name, _)| name).join(", "))),
@@ -123,6 +130,14 @@ fn relying_parties(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
         let mut python = pytest(places::relying_parties(), binary);
         python.env("SARSEN_NODE", needs::node(&[])?.get_program());
         counted(&mut python)
+    });
+}
+
+/// Shows what each template printed, which has the time that it took.
+fn templates(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
+    report.step("templates", || {
+        let mut python = pytest(places::templates(), built(&[], "debug")?);
+        counted(python.arg("-s").env("SARSEN_NODE", needs::node(&[])?.get_program()))
     });
 }
 
@@ -249,14 +264,25 @@ fn long(report: &mut Report, servers: &Servers, chosen: &Chosen<'_>) {
 fn a_filter_means_the_long_tests() {
     let of = |only, filter, suite| Ok(Chosen { only, filter, suite });
     assert_eq!(chosen(&[]), of(None, "soak_", None));
-    for step in
-        ["cross", "relying-parties", "edge", "cost", "openid", "archives", "schedules", "fuzz-targets"]
-    {
+    for step in [
+        "cross",
+        "relying-parties",
+        "templates",
+        "edge",
+        "cost",
+        "openid",
+        "archives",
+        "schedules",
+        "fuzz-targets",
+    ] {
         assert_eq!(chosen(&["--only", step]), of(Some(step), "soak_", None));
     }
+    assert_eq!(chosen(&["templates"]), of(Some("templates"), "soak_", None));
     assert_eq!(chosen(&["soak_moves"]), of(Some("long"), "soak_moves", None));
     assert!(chosen(&["--only", "everything"]).is_err_and(|text| {
-        text.contains("cross, relying-parties, edge, cost, openid, archives, schedules, fuzz-targets, long")
+        text.contains(
+            "cross, relying-parties, templates, edge, cost, openid, archives, schedules, fuzz-targets, long",
+        )
     }));
     assert!(chosen(&["--fast"]).is_err());
 }

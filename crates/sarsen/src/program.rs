@@ -3,8 +3,8 @@
 use crate::allocator;
 use crate::commands::{
     audit, backup, bench, billing, branding, check, client, demo, dev, doctor, init, key, login, logout,
-    member, move_database, org, owner, plan, rekey, restore, serve, service, subscription, user, version,
-    whoami,
+    member, move_database, new, org, owner, plan, rekey, restore, serve, service, subscription, user,
+    version, whoami,
 };
 use crate::environment::Environment;
 use crate::error::Result;
@@ -38,6 +38,8 @@ pub enum Command {
     Demo(demo::Args),
     /// Run a server for a product that is being developed, and the product with it
     Dev(dev::Args),
+    /// Write a new product, with a sign-in and a plan that changes live
+    New(new::Args),
     /// Write a configuration and a secret key, after three questions
     Init(init::Args),
     /// Run the server
@@ -129,6 +131,7 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
     match command {
         Command::Demo(args) => demo::run(&args, context),
         Command::Dev(args) => dev::run(&args, context),
+        Command::New(args) => new::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, environment),

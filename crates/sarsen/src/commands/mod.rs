@@ -1,6 +1,6 @@
 //! One file a command.
 //!
-//! `demo`, `dev`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner`, `bench` and `version`
+//! `demo`, `dev`, `new`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner`, `bench` and `version`
 //! work on this machine. `login`, `logout` and `whoami` are about the sign-in of this terminal. The others call the API of a
 //! server;
 //! `api.rs` is what they share.
@@ -25,6 +25,7 @@ pub mod login;
 pub mod logout;
 pub mod member;
 pub mod move_database;
+pub mod new;
 pub mod org;
 pub mod owner;
 pub mod plan;

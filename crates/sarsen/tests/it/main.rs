@@ -25,6 +25,7 @@ mod logs;
 mod lost_answers;
 mod many_organizations;
 mod moving;
+mod new;
 mod owner_recovery;
 mod printing;
 mod proxied;

@@ -1,0 +1,37 @@
+//! Fetches the packages that the lock file of a template names, after saying what is run. No script of a package is run.
+
+use super::template::Template;
+use crate::error::{Error, Result};
+use crate::output;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Installs them in the product's folder.
+pub fn install(template: Template, folder: &Path) -> Result<()> {
+    match template {
+        Template::Express => run(
+            folder,
+            &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+            "install Node.js 20.19 or newer, which brings npm",
+        ),
+    }
+}
+
+/// Runs a program in the folder. What it prints goes to stderr, because stdout is for our own result.
+fn run(folder: &Path, line: &[&str], remedy: &str) -> Result<()> {
+    let text = line.join(" ");
+    output::tell(&format!("Installing the packages: {text}"));
+    let by_hand = format!("The files are written: once that is mended, run `{text}` in {}", folder.display());
+    let [program, arguments @ ..] = line else { return Ok(()) };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).stdout(std::io::stderr());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Error::failed(format!("{text} failed ({status}); it says above why. {by_hand}"))),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(Error::failed(format!("{program} is not on the search path; {remedy}. {by_hand}")))
+        }
+        Err(error) => Err(Error::failed(format!("cannot run {program}: {error}. {by_hand}"))),
+    }
+}

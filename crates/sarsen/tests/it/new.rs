@@ -1,0 +1,98 @@
+//! `sarsen new`: what it writes and what it refuses. The templates are followed with their frameworks by
+//! `cargo xtask soak templates`.
+
+use crate::support::Place;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+const EXPRESS: [&str; 3] = ["--template", "express", "--no-install"];
+
+fn new<'a>(name: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    [&["new", name], options].concat()
+}
+
+#[test]
+fn a_product_is_written_whole_and_says_what_to_do_next() {
+    let place = Place::new();
+    let ended = place.run(&new("corner-shop", &EXPRESS));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("files to corner-shop/."), "{}", ended.stderr);
+    assert!(ended.stdout.contains("cd corner-shop\n    npm ci"), "{}", ended.stdout);
+    let text = |name: &str| fs::read_to_string(place.path("corner-shop").join(name)).expect(name);
+    assert!(text("package.json").contains("\"name\": \"corner-shop\""));
+    assert!(text("package-lock.json").contains("\"name\": \"corner-shop\""));
+    assert!(text("sarsen.yaml").contains("slug: corner-shop"));
+    assert!(text("public/plan.js").contains("EventSource"));
+    for private in [".env.local", ".sarsen/"] {
+        assert!(text(".gitignore").lines().any(|line| line == private), "{private}");
+    }
+}
+
+#[test]
+fn versions_are_exact_and_locked() {
+    let place = Place::new();
+    assert_eq!(place.run(&new("shop", &EXPRESS)).code, 0);
+    let json = |name: &str| -> serde_json::Value {
+        let text = fs::read_to_string(place.path("shop").join(name)).expect(name);
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let wanted = json("package.json")["dependencies"].as_object().expect("dependencies").clone();
+    let locked = json("package-lock.json");
+    for (package, version) in &wanted {
+        assert_eq!(locked["packages"][format!("node_modules/{package}")]["version"], *version, "{package}");
+    }
+    for (package, lock) in locked["packages"].as_object().expect("packages") {
+        assert!(package.is_empty() || lock["integrity"].is_string(), "{package} has no hash");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let place = Place::new();
+    fs::create_dir(place.path("shop")).expect("a folder");
+    fs::write(place.path("shop/notes.txt"), "mine").expect("a file");
+    fs::write(place.path("store"), "mine").expect("a file");
+    fs::create_dir(place.path("elsewhere")).expect("a folder");
+    symlink(place.path("elsewhere"), place.path("link")).expect("a link");
+    for name in ["shop", "store", "link"] {
+        let ended = place.run(&new(name, &EXPRESS));
+        assert_eq!(ended.code, 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains("is not an empty folder; nothing was written"), "{}", ended.stderr);
+    }
+    assert_eq!(fs::read_dir(place.path("shop")).expect("a folder").count(), 1);
+    assert_eq!(fs::read_dir(place.path("elsewhere")).expect("a folder").count(), 0);
+}
+
+#[test]
+fn an_empty_folder_is_filled() {
+    let place = Place::new();
+    fs::create_dir(place.path("shop")).expect("a folder");
+    assert_eq!(place.run(&new("shop", &EXPRESS)).code, 0);
+    assert!(place.path("shop/package.json").is_file());
+}
+
+#[test]
+fn a_name_that_is_none_writes_nothing() {
+    let place = Place::new();
+    for name in ["../shop", "a/b", "Shop", ".", "", "express", "platform"] {
+        let ended = place.run(&new(name, &EXPRESS));
+        assert_eq!(ended.code, 2, "{name}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&format!("{name:?} is ")), "{}", ended.stderr);
+    }
+    let ended = place.run(&new("shop", &["--template", "cobol", "--no-install"]));
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("possible values: "), "{}", ended.stderr);
+    assert_eq!(fs::read_dir(place.root()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn without_the_package_manager_the_files_stay() {
+    let place = Place::new();
+    let mut command = place.sarsen(&["new", "shop", "--template", "express"]);
+    let output = command.env("PATH", place.root()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("npm is not on the search path; install Node.js"), "{said}");
+    assert!(said.contains("in shop"), "{said}");
+    assert!(place.path("shop/site.js").is_file());
+}
