@@ -47,6 +47,23 @@ fn versions_are_exact_and_locked() {
 }
 
 #[test]
+fn python_packages_have_versions_and_hashes() {
+    let place = Place::new();
+    let ended = place.run(&new("shop", &["--template", "fastapi", "--no-install"]));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let text = |name: &str| fs::read_to_string(place.path("shop").join(name)).expect(name);
+    let locked = text("requirements.txt");
+    let packages: Vec<&str> = locked.lines().filter(|line| !line.starts_with([' ', '#'])).collect();
+    for package in text("requirements.in").lines().filter(|line| !line.starts_with('#')) {
+        assert!(packages.iter().any(|line| line.starts_with(&format!("{package}=="))), "{package}");
+    }
+    for package in packages {
+        let after = locked.split(package).nth(1).unwrap_or_default();
+        assert!(package.contains("==") && after.trim_start().starts_with("--hash=sha256:"), "{package}");
+    }
+}
+
+#[test]
 fn nothing_is_overwritten() {
     let place = Place::new();
     fs::create_dir(place.path("shop")).expect("a folder");

@@ -15,13 +15,30 @@ pub fn install(template: Template, folder: &Path) -> Result<()> {
             &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
             "install Node.js 20.19 or newer, which brings npm",
         ),
+        Template::Fastapi => install_python(folder),
     }
+}
+
+/// An environment of the product's own, by uv where that is installed. Packages come as wheels, because building one would run its
+/// script.
+fn install_python(folder: &Path) -> Result<()> {
+    const LOCKED: [&str; 5] = ["--require-hashes", "--only-binary", ":all:", "-r", "requirements.txt"];
+    const PYTHON: &str = "install Python 3.11 or newer with its venv (Debian: python3-venv), or uv";
+    let uv = Command::new("uv").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if uv.is_ok_and(|status| status.success()) {
+        run(folder, &["uv", "venv", "--python", ">=3.11", ".venv"], PYTHON)?;
+        let install = ["uv", "pip", "install", "--python", ".venv/bin/python"];
+        return run(folder, &[&install[..], &LOCKED].concat(), PYTHON);
+    }
+    run(folder, &["python3", "-m", "venv", ".venv"], PYTHON)?;
+    let install = [".venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    run(folder, &[&install[..], &LOCKED].concat(), PYTHON)
 }
 
 /// Runs a program in the folder. What it prints goes to stderr, because stdout is for our own result.
 fn run(folder: &Path, line: &[&str], remedy: &str) -> Result<()> {
     let text = line.join(" ");
-    output::tell(&format!("Installing the packages: {text}"));
+    output::tell(&format!("Installing: {text}"));
     let by_hand = format!("The files are written: once that is mended, run `{text}` in {}", folder.display());
     let [program, arguments @ ..] = line else { return Ok(()) };
     let mut command = Command::new(program);

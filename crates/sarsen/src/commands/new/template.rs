@@ -11,6 +11,8 @@ const TITLE: &str = "My product";
 pub enum Template {
     /// Node.js with Express and express-openid-connect
     Express,
+    /// Python with FastAPI and Authlib
+    Fastapi,
 }
 
 /// The path of a file in the new folder, and its text.
@@ -26,6 +28,7 @@ macro_rules! files {
 /// The look of the pages, and the script that keeps an open one up to date.
 const STYLE: &str = include_str!("../../../templates/shared/site.css");
 const SCRIPT: &str = include_str!("../../../templates/shared/plan.js");
+const PUBLIC: &[File] = &[("public/site.css", STYLE), ("public/plan.js", SCRIPT)];
 
 const EXPRESS: &[File] = &files!("express":
     ".gitignore",
@@ -39,18 +42,36 @@ const EXPRESS: &[File] = &files!("express":
     "site.js",
 );
 
+const FASTAPI: &[File] = &files!("fastapi":
+    ".gitignore",
+    "README.md",
+    "main.py",
+    "pages/error.html",
+    "pages/home.html",
+    "pages/page.html",
+    "pages/welcome.html",
+    "requirements.in",
+    "requirements.txt",
+    "sarsen.py",
+    "sarsen.yaml",
+    "sessions.py",
+    "settings.py",
+);
+
 impl Template {
     /// The files of a product of this name: path and text.
     pub fn files(self, name: &str) -> Vec<(&'static str, String)> {
         let (own, shared) = self.texts();
         let title = title_of(name);
         let named = |text: &str| text.replace(NAME, name).replace(TITLE, &title);
-        own.iter().chain(&shared).map(|(path, text)| (*path, named(text))).collect()
+        own.iter().chain(shared).map(|(path, text)| (*path, named(text))).collect()
     }
 
-    fn texts(self) -> (&'static [File], [File; 2]) {
+    /// Its own files, and those that templates share.
+    fn texts(self) -> (&'static [File], &'static [File]) {
         match self {
-            Template::Express => (EXPRESS, [("public/site.css", STYLE), ("public/plan.js", SCRIPT)]),
+            Template::Express => (EXPRESS, PUBLIC),
+            Template::Fastapi => (FASTAPI, PUBLIC),
         }
     }
 
@@ -58,6 +79,8 @@ impl Template {
     pub fn packages(self) -> &'static [&'static str] {
         match self {
             Template::Express => &["express", "express-openid-connect"],
+            // No package: the name is only a folder.
+            Template::Fastapi => &[],
         }
     }
 
@@ -65,6 +88,9 @@ impl Template {
     pub fn install_line(self) -> &'static str {
         match self {
             Template::Express => "npm ci --ignore-scripts",
+            Template::Fastapi => {
+                "python3 -m venv .venv && .venv/bin/pip install --only-binary :all: --require-hashes -r requirements.txt"
+            }
         }
     }
 
@@ -72,6 +98,7 @@ impl Template {
     pub fn start_line(self) -> &'static str {
         match self {
             Template::Express => "sarsen dev -- npm run dev",
+            Template::Fastapi => "sarsen dev -- .venv/bin/python main.py",
         }
     }
 }
