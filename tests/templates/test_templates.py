@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 # What follows `sarsen dev --`, as the README of each template says.
 COMMANDS = {
+    "next": ["npm", "run", "dev"],
     "express": ["npm", "run", "dev"],
     "fastapi": [".venv/bin/python", "main.py"],
 }

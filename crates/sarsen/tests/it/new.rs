@@ -30,19 +30,24 @@ fn a_product_is_written_whole_and_says_what_to_do_next() {
 
 #[test]
 fn versions_are_exact_and_locked() {
-    let place = Place::new();
-    assert_eq!(place.run(&new("shop", &EXPRESS)).code, 0);
-    let json = |name: &str| -> serde_json::Value {
-        let text = fs::read_to_string(place.path("shop").join(name)).expect(name);
-        serde_json::from_str(&text).expect("JSON")
-    };
-    let wanted = json("package.json")["dependencies"].as_object().expect("dependencies").clone();
-    let locked = json("package-lock.json");
-    for (package, version) in &wanted {
-        assert_eq!(locked["packages"][format!("node_modules/{package}")]["version"], *version, "{package}");
-    }
-    for (package, lock) in locked["packages"].as_object().expect("packages") {
-        assert!(package.is_empty() || lock["integrity"].is_string(), "{package} has no hash");
+    for template in ["express", "next"] {
+        let place = Place::new();
+        assert_eq!(place.run(&new("shop", &["--template", template, "--no-install"])).code, 0);
+        let json = |name: &str| -> serde_json::Value {
+            let text = fs::read_to_string(place.path("shop").join(name)).expect(name);
+            serde_json::from_str(&text).expect("JSON")
+        };
+        let package = json("package.json");
+        let locked = json("package-lock.json");
+        for list in ["dependencies", "devDependencies"] {
+            for (name, version) in package[list].as_object().into_iter().flatten() {
+                let lock = &locked["packages"][format!("node_modules/{name}")];
+                assert_eq!(lock["version"], *version, "{template}: {name}");
+            }
+        }
+        for (name, lock) in locked["packages"].as_object().expect("packages") {
+            assert!(name.is_empty() || lock["integrity"].is_string(), "{template}: {name} has no hash");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// Installs them in the product's folder.
 pub fn install(template: Template, folder: &Path) -> Result<()> {
     match template {
-        Template::Express => run(
+        Template::Next | Template::Express => run(
             folder,
             &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
             "install Node.js 20.19 or newer, which brings npm",

@@ -9,6 +9,8 @@ const TITLE: &str = "My product";
 /// What a product is written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Template {
+    /// Node.js with Next.js and openid-client
+    Next,
     /// Node.js with Express and express-openid-connect
     Express,
     /// Python with FastAPI and Authlib
@@ -58,6 +60,33 @@ const FASTAPI: &[File] = &files!("fastapi":
     "settings.py",
 );
 
+const NEXT: &[File] = &files!("next":
+    ".gitignore",
+    "README.md",
+    "app/callback/route.ts",
+    "app/error.tsx",
+    "app/events/route.ts",
+    "app/export/route.ts",
+    "app/layout.tsx",
+    "app/login/route.ts",
+    "app/logout/route.ts",
+    "app/not-found.tsx",
+    "app/page.tsx",
+    "app/plan.tsx",
+    "app/sign-in-failed/page.tsx",
+    "lib/cookies.ts",
+    "lib/openid.ts",
+    "lib/sarsen.ts",
+    "lib/session.ts",
+    "lib/settings.ts",
+    "next.config.ts",
+    "package-lock.json",
+    "package.json",
+    "proxy.ts",
+    "sarsen.yaml",
+    "tsconfig.json",
+);
+
 impl Template {
     /// The files of a product of this name: path and text.
     pub fn files(self, name: &str) -> Vec<(&'static str, String)> {
@@ -70,6 +99,7 @@ impl Template {
     /// Its own files, and those that templates share.
     fn texts(self) -> (&'static [File], &'static [File]) {
         match self {
+            Template::Next => (NEXT, &[("app/site.css", STYLE)]),
             Template::Express => (EXPRESS, PUBLIC),
             Template::Fastapi => (FASTAPI, PUBLIC),
         }
@@ -78,6 +108,7 @@ impl Template {
     /// The packages that it depends on: a package cannot have the name of one of these.
     pub fn packages(self) -> &'static [&'static str] {
         match self {
+            Template::Next => &["next", "react", "react-dom", "openid-client", "jose", "typescript"],
             Template::Express => &["express", "express-openid-connect"],
             // No package: the name is only a folder.
             Template::Fastapi => &[],
@@ -87,7 +118,7 @@ impl Template {
     /// What installs its packages, in the new folder.
     pub fn install_line(self) -> &'static str {
         match self {
-            Template::Express => "npm ci --ignore-scripts",
+            Template::Next | Template::Express => "npm ci --ignore-scripts",
             Template::Fastapi => {
                 "python3 -m venv .venv && .venv/bin/pip install --only-binary :all: --require-hashes -r requirements.txt"
             }
@@ -97,7 +128,7 @@ impl Template {
     /// What starts it with its server, in the new folder.
     pub fn start_line(self) -> &'static str {
         match self {
-            Template::Express => "sarsen dev -- npm run dev",
+            Template::Next | Template::Express => "sarsen dev -- npm run dev",
             Template::Fastapi => "sarsen dev -- .venv/bin/python main.py",
         }
     }
