@@ -31,7 +31,9 @@ pub fn text(packages: &[sbom::Package]) -> Result<String, String> {
         }
     }
     let mut all = "Sarsen is under MIT or Apache-2.0, as you like. It contains these programs of others.\n\
-                   SQLite, in libsqlite3-sys, is in the public domain.\n"
+                   SQLite, in libsqlite3-sys, is in the public domain.\n\
+                   Rust's standard library is under MIT or Apache-2.0.\n\
+                   LLVM's libunwind and compiler-rt are under Apache-2.0 with the LLVM exception.\n"
         .to_owned();
     for (text, owners) in owners {
         let rule = "-".repeat(78);

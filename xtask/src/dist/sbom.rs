@@ -125,7 +125,8 @@ fn add(text: &str, tree: &mut Tree) -> Result<(), String> {
         let package = Package {
             name: name.to_owned(),
             version: version.trim_start_matches('v').to_owned(),
-            licence: licence.trim_end_matches(" (*)").replace('/', " OR "),
+            // `MIT/Apache-2.0` is an older way to write it.
+            licence: one_spaced(&licence.trim_end_matches(" (*)").replace('/', " OR ")),
             // A package of the registry is shown without its place.
             is_ours: words.any(|word| word.starts_with("(/")),
         };
@@ -137,6 +138,10 @@ fn add(text: &str, tree: &mut Tree) -> Result<(), String> {
         tree.packages.insert(package);
     }
     Ok(())
+}
+
+fn one_spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The sums of the sources in Cargo.lock, by name and version.
@@ -238,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_tree_of_cargo_is_read_with_what_it_leaves_out() {
-        let shown = "0sarsen v0.1.0 (/a/crates/sarsen)\tMIT OR Apache-2.0\n1clap v4.6.0\tMIT/Apache-2.0\n\
+        let shown = "0sarsen v0.1.0 (/a/crates/sarsen)\tMIT OR Apache-2.0\n1clap v4.6.0\tMIT / Apache-2.0\n\
                      2strsim v0.11.1\tMIT\n1text v0.1.0 (/a/crates/text)\tMIT OR Apache-2.0\n2strsim v0.11.1\tMIT (*)\n";
         let mut tree = Tree::default();
         add(shown, &mut tree).expect("is read");
