@@ -1,8 +1,10 @@
 //! The command line of `sarsen bench`.
 
+mod auth;
 mod back_ends;
 mod capacity;
 
+pub use auth::AuthArgs;
 pub use back_ends::{AttemptsArgs, BackEndArgs, LiveArgs, WritesArgs};
 pub use capacity::{CapacityArgs, Part};
 
@@ -58,6 +60,8 @@ pub enum Command {
     Sso(SsoArgs),
     /// W2: sign-ins with passwords at multiples of what the machine can hash, beside reads
     Login(LoginArgs),
+    /// Registrations, sign-ins, approvals and the audit trail in one mix, and at what rate passwords end it
+    Auth(AuthArgs),
     /// W3: durable inserts with 1 to 1,024 connections
     Writes(WritesArgs),
     /// W4: users that watch counters on streams and change them, more and more of them
@@ -220,6 +224,9 @@ pub struct SsoArgs {
     /// Find the highest rate with p99 <= 1 s and no failure, with increasing users
     #[arg(long, conflicts_with_all = ["open_loop", "think"])]
     pub ceiling: bool,
+    /// Limit the memory of the server, in MiB, where the system can (cgroup v2, systemd-run); the report says how
+    #[arg(long, value_name = "MIB", conflicts_with_all = ["url", "tokens"])]
+    pub memory_max: Option<u64>,
     /// Instances on the database of --database; the virtual users are spread over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_instances, conflicts_with = "url")]
     pub instances: usize,

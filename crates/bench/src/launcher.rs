@@ -27,6 +27,8 @@ pub struct Launcher {
     pub program: PathBuf,
     /// `sarsen-bench-tools`: the bare server, further instances, fixtures and faults.
     pub tools: Option<PathBuf>,
+    /// A program, with arguments, that starts the servers in its place, such as one that limits their memory.
+    pub wrapper: Vec<OsString>,
     /// Arguments before the subcommand.
     pub arguments: Vec<OsString>,
     /// Variables that are added to the environment.
@@ -35,7 +37,13 @@ pub struct Launcher {
 
 impl Launcher {
     pub fn new(program: impl Into<PathBuf>) -> Launcher {
-        Launcher { program: program.into(), tools: None, arguments: Vec::new(), environment: Vec::new() }
+        Launcher {
+            program: program.into(),
+            tools: None,
+            wrapper: Vec::new(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+        }
     }
 
     /// The launcher of the `sarsen` beside this program, and of the tools where they are there too.
@@ -61,15 +69,13 @@ impl Launcher {
 
     /// The program with `arguments`, pinned to `core` if there is one.
     pub(crate) fn command<A: AsRef<OsStr>>(&self, arguments: &[A], core: Option<usize>) -> Command {
-        let mut command = match core {
-            Some(core) => {
-                let mut command = Command::new("taskset");
-                command.arg("-c").arg(core.to_string()).arg(&self.program);
-                command
-            }
-            None => Command::new(&self.program),
-        };
-        command.args(&self.arguments).args(arguments.iter().map(AsRef::as_ref));
+        let mut words = self.wrapper.clone();
+        if let Some(core) = core {
+            words.extend(["taskset".into(), "-c".into(), core.to_string().into()]);
+        }
+        words.push(self.program.clone().into());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(&self.arguments).args(arguments.iter().map(AsRef::as_ref));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -114,9 +120,9 @@ impl Launcher {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let failed = |detail: String| Error::Start { server: name.to_owned(), detail };
         let mut child = command.spawn().map_err(|error| {
-            let is_pinned = command.get_program() == "taskset";
-            let pinned = if is_pinned { " (with taskset, which pins it)" } else { "" };
-            failed(format!("{}{pinned}: {error}", self.program.display()))
+            let first = command.get_program();
+            let by = if first == self.program { String::new() } else { format!(" (by {})", first.display()) };
+            failed(format!("{}{by}: {error}", self.program.display()))
         })?;
         let stdout = child.stdout.take();
         let (over_sender, over) = channel();

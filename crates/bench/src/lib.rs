@@ -19,6 +19,7 @@ mod launcher;
 pub mod load;
 mod machine;
 pub mod measure;
+mod memory_limit;
 pub mod report;
 pub mod setup;
 mod subprocess;
@@ -26,8 +27,8 @@ pub mod workloads;
 
 pub use argument_parsers::parse_duration;
 pub use cli::{
-    AttemptsArgs, BackEndArgs, CapacityArgs, Command, CommonArgs, CostArgs, FloorArgs, LiveArgs, LoginArgs,
-    MoveArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
+    AttemptsArgs, AuthArgs, BackEndArgs, CapacityArgs, Command, CommonArgs, CostArgs, FloorArgs, LiveArgs,
+    LoginArgs, MoveArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
 };
 pub use error::Error;
 pub use json_scan::string_field;
@@ -70,6 +71,7 @@ async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
         Command::Revocation(args) => workloads::revocation(args, launcher).await,
         Command::Login(args) => workloads::login(args, launcher).await,
         Command::Overload(args) => workloads::overload(args, launcher).await,
+        Command::Auth(args) => workloads::auth(args, launcher).await,
         Command::Cost(args) => workloads::cost(args, launcher).await,
         Command::Move(args) => workloads::move_database(args, launcher).await,
     }
@@ -87,6 +89,7 @@ impl Command {
             Command::Revocation(args) => args.common.pin,
             Command::Login(args) => args.common.pin,
             Command::Overload(args) => args.common.pin,
+            Command::Auth(args) => args.common.pin,
             // CPU costs are compared on one core.
             Command::Cost(_) => true,
             // The mover may use all cores.

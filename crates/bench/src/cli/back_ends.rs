@@ -9,7 +9,7 @@ use super::CommonArgs;
 use crate::argument_parsers::{parse_count, parse_duration, parse_instances, parse_rate, parse_share};
 
 /// The baseline of W5, when `--baseline` names no program.
-const ATTEMPTS_BASELINE: &str = "bench/baselines/attempts_actix/target/release/attempts_actix";
+pub(super) const ATTEMPTS_BASELINE: &str = "bench/baselines/attempts_actix/target/release/attempts_actix";
 
 const WRITES_HELP: &str = "\
 `POST /requests` without a body and without a content type, on the back end `request_log`: one durable insert a request,
@@ -23,6 +23,7 @@ Examples:
     sarsen bench writes --connections 10 --duration 10s
     sarsen bench writes --postgres
     sarsen bench writes --url http://127.0.0.1:3000 --json writes.json
+    sarsen bench writes --hey --connections 1,2,4,8,10,16
 With another generator:  hey -c 10 -z 10s -m POST http://127.0.0.1:3000/requests";
 
 const ATTEMPTS_HELP: &str = "\
@@ -73,6 +74,9 @@ pub struct BackEndArgs {
     /// Start a throw-away PostgreSQL for it (`live` also starts a replica)
     #[arg(long, conflicts_with = "database")]
     pub postgres: bool,
+    /// Folder with the programs of PostgreSQL [default: the newest version that is installed]
+    #[arg(long, value_name = "DIR")]
+    pub postgres_programs: Option<PathBuf>,
     /// Instances of the back end on one database server
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_instances, conflicts_with = "url")]
     pub instances: usize,
@@ -99,6 +103,12 @@ pub struct WritesArgs {
     /// Also insert through the store alone, with as many writers as connections, and compare the CPU time
     #[arg(long, conflicts_with = "url")]
     pub beside_store: bool,
+    /// Send the requests with the program `hey` in place of the own generator, and report its summaries
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "hey", conflicts_with = "beside_store")]
+    pub hey: Option<PathBuf>,
+    /// Runs of `hey` with each number of connections; the result is their mean
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse_count)]
+    pub runs: usize,
     #[command(flatten)]
     pub back_end: BackEndArgs,
     #[command(flatten)]
@@ -190,6 +200,9 @@ pub struct LiveArgs {
         requires = "database"
     )]
     pub replica: Option<String>,
+    /// Without the replica of --postgres
+    #[arg(long, requires = "postgres", conflicts_with = "replica")]
+    pub no_replica: bool,
     #[command(flatten)]
     pub back_end: BackEndArgs,
     #[command(flatten)]

@@ -26,6 +26,13 @@ pub enum RequestKind {
     Redemption,
     /// W2: a sign-in with a password.
     SignIn,
+    /// The mix of `auth`: the forms, a registration, an organization and its approval, the audit trail.
+    SignInPage,
+    SignUpPage,
+    SignUp,
+    NewOrganization,
+    Review,
+    Audit,
     /// W3: an insert without a body.
     Insert,
     /// W5: the answers of a student so far.
@@ -39,7 +46,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    pub const ALL: [RequestKind; 15] = [
+    pub const ALL: [RequestKind; 21] = [
         RequestKind::Floor,
         RequestKind::Subscription,
         RequestKind::User,
@@ -49,6 +56,12 @@ impl RequestKind {
         RequestKind::Approval,
         RequestKind::Redemption,
         RequestKind::SignIn,
+        RequestKind::SignInPage,
+        RequestKind::SignUpPage,
+        RequestKind::SignUp,
+        RequestKind::NewOrganization,
+        RequestKind::Review,
+        RequestKind::Audit,
         RequestKind::Insert,
         RequestKind::Answers,
         RequestKind::GetCounter,
@@ -68,6 +81,12 @@ impl RequestKind {
             RequestKind::Approval => "POST approval",
             RequestKind::Redemption => "POST /auth/token (redeem)",
             RequestKind::SignIn => "POST /o/{slug}/login",
+            RequestKind::SignInPage => "GET /o/{slug}/login",
+            RequestKind::SignUpPage => "GET /o/{slug}/signup",
+            RequestKind::SignUp => "POST /o/{slug}/signup",
+            RequestKind::NewOrganization => "POST /api/organizations",
+            RequestKind::Review => "POST /api/platform/organizations/{org}/review",
+            RequestKind::Audit => "GET /api/organizations/{org}/audit",
             RequestKind::Insert => "POST /requests",
             RequestKind::Answers => "PATCH /attempts/{id}",
             RequestKind::GetCounter => "get_counter",
@@ -75,6 +94,11 @@ impl RequestKind {
             RequestKind::Increment => "increment",
             RequestKind::Refresh => "POST /auth/token (refresh)",
         }
+    }
+
+    /// Whether the server hashes a password for it.
+    pub fn hashes(self) -> bool {
+        matches!(self, RequestKind::SignIn | RequestKind::SignUp)
     }
 
     /// Whether it is part of the measured mix.

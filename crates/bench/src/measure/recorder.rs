@@ -97,13 +97,16 @@ impl Recorder {
 
     /// All kinds of the measured mix together.
     pub fn total(&self) -> KindRecord {
-        let mut total = KindRecord::new();
-        for kind in RequestKind::ALL {
-            if kind.is_measured() {
-                total.add(self.kind(kind));
-            }
+        self.sum(RequestKind::is_measured)
+    }
+
+    /// The kinds that `belongs` accepts, together.
+    pub fn sum(&self, belongs: impl Fn(RequestKind) -> bool) -> KindRecord {
+        let mut sum = KindRecord::new();
+        for kind in RequestKind::ALL.into_iter().filter(|kind| belongs(*kind)) {
+            sum.add(self.kind(kind));
         }
-        total
+        sum
     }
 
     pub fn failures(&self) -> &Failures {

@@ -6,6 +6,8 @@ mod table;
 
 pub use output::print_result;
 pub(crate) use output::{live_line, progress, write_json};
-pub use run_report::{CauseRow, GeneratorReport, KindRow, MetricRow, Quantiles, RunReport, ServerRow};
+pub use run_report::{
+    ByHashing, CauseRow, GeneratorReport, KindRow, MetricRow, Quantiles, RunReport, ServerRow,
+};
 pub use table::render;
 pub(crate) use table::{milliseconds, thousands};

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::load::Outcome;
 use crate::load::SecondRow;
-use crate::measure::{FsyncCost, KindRecord, MemoryUse, ProcessUse, RequestKind};
+use crate::measure::{FsyncCost, KindRecord, MemoryUse, ProcessUse, Recorder, RequestKind};
 
 /// The generator, or a pinned server, is saturated at this share of its cores.
 const BUSY_MAX: f64 = 0.95;
@@ -31,6 +31,8 @@ pub struct RunReport {
     pub operations_per_second: f64,
     pub total: KindRow,
     pub kinds: Vec<KindRow>,
+    /// When the mix hashes passwords: the requests that do, and all others.
+    pub by_hashing: Option<ByHashing>,
     pub failures: Vec<CauseRow>,
     pub refusals: Vec<CauseRow>,
     pub warm_up_failures: Vec<CauseRow>,
@@ -77,12 +79,20 @@ pub struct KindRow {
     pub refused_latency: Option<Quantiles>,
 }
 
+/// Requests that wait for a password hash, and those that do not.
+#[derive(Debug, Clone, Serialize)]
+pub struct ByHashing {
+    pub hashing: KindRow,
+    pub others: KindRow,
+}
+
 /// In microseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Quantiles {
     pub mean_us: f64,
     pub p50_us: u64,
     pub p90_us: u64,
+    pub p95_us: u64,
     pub p99_us: u64,
     pub p99_9_us: u64,
     pub p99_99_us: u64,
@@ -141,6 +151,7 @@ impl RunReport {
             operations_per_second: outcome.operations as f64 / duration_s,
             total,
             kinds: kind_rows(&outcome, duration_s),
+            by_hashing: ByHashing::of(recorder, duration_s),
             failures: cause_rows(recorder.failures()),
             refusals: cause_rows(recorder.refusals()),
             warm_up_failures: cause_rows(recorder.warm_up_failures()),
@@ -230,6 +241,18 @@ fn metric_rows(outcome: &Outcome<'_>) -> Vec<MetricRow> {
     outcome.metrics_after.iter().map(row).collect()
 }
 
+impl ByHashing {
+    /// `None` when no request of the run hashed.
+    fn of(recorder: &Recorder, duration_s: f64) -> Option<ByHashing> {
+        let sum = |hashes: bool| recorder.sum(|kind| kind.is_measured() && kind.hashes() == hashes);
+        let hashing = sum(true);
+        (hashing.count() > 0).then(|| ByHashing {
+            hashing: KindRow::new("hashing".to_owned(), true, &hashing, duration_s),
+            others: KindRow::new("others".to_owned(), true, &sum(false), duration_s),
+        })
+    }
+}
+
 impl KindRow {
     fn new(request: String, measured: bool, record: &KindRecord, duration_s: f64) -> KindRow {
         KindRow {
@@ -253,6 +276,7 @@ impl Quantiles {
             mean_us: histogram.mean(),
             p50_us: histogram.value_at_quantile(0.5),
             p90_us: histogram.value_at_quantile(0.9),
+            p95_us: histogram.value_at_quantile(0.95),
             p99_us: histogram.value_at_quantile(0.99),
             p99_9_us: histogram.value_at_quantile(0.999),
             p99_99_us: histogram.value_at_quantile(0.999_9),

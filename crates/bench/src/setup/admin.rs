@@ -59,6 +59,11 @@ impl Admin {
         self.exchange(client).await
     }
 
+    /// The `Authorization` of its requests.
+    pub(crate) fn bearer(&self) -> String {
+        format!("Bearer {}", self.tokens.borrow().access_token)
+    }
+
     /// `POST path` with a JSON body. Another status than success is an error.
     pub async fn post(&self, client: &mut Client, path: &str, body: &Value) -> Result<Reply, Error> {
         self.send(client, RequestDraft::post_json(path, body)).await
@@ -67,8 +72,7 @@ impl Admin {
     /// Any other call. Another status than success is an error.
     pub(crate) async fn send(&self, client: &mut Client, draft: RequestDraft) -> Result<Reply, Error> {
         self.stay_fresh(client).await?;
-        let bearer = format!("Bearer {}", self.tokens.borrow().access_token);
-        let draft = draft.header("Authorization", bearer).header("X-Forwarded-For", ADDRESS);
+        let draft = draft.header("Authorization", self.bearer()).header("X-Forwarded-For", ADDRESS);
         client.send(&draft).await?.expect(&[200, 201, 204])
     }
 

@@ -127,7 +127,8 @@ async fn use_link(browser: &mut Browser<'_>, url: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn address_of(number: usize) -> String {
+/// A made-up IP address for each number.
+pub(crate) fn address_of(number: usize) -> String {
     let number = number + 1;
     format!("10.{}.{}.{}", (number >> 16) & 0x7f, (number >> 8) & 0xff, number & 0xff)
 }

@@ -26,7 +26,7 @@ use crate::setup::{Population, create_sign_ins, create_throttled_sign_in, popula
 
 const READERS: Population = Population { tenants: 10, accounts: 100 };
 /// Enough to keep the hashing threads busy, and few enough to avoid refusals.
-const CAPACITY_USERS: usize = 4;
+pub(super) const CAPACITY_USERS: usize = 4;
 /// Of the capacity, from this multiple on.
 const ACCEPTED_MIN: (f64, f64) = (1.0, 0.9);
 const REFUSAL_P99_MAX: Duration = Duration::from_millis(50);

@@ -14,6 +14,7 @@ use crate::launcher::Launcher;
 use crate::load::Monitored;
 use crate::report::progress;
 use postgres::Cluster;
+pub(crate) use postgres::postgres_version;
 
 /// A place for the databases of a run.
 pub(super) struct Site<'a> {
@@ -22,6 +23,7 @@ pub(super) struct Site<'a> {
     /// The server of `--postgres`, or the one that a baseline needs.
     cluster: Option<Cluster>,
     data_dir: Option<PathBuf>,
+    postgres_programs: Option<PathBuf>,
 }
 
 /// Where a program finds its data.
@@ -39,11 +41,16 @@ impl<'a> Site<'a> {
         with_standby: bool,
     ) -> Result<Site<'a>, Error> {
         let test_bed = TestBed::open(common, launcher, common.pin)?;
-        let mut site = Site { test_bed, launcher, cluster: None, data_dir: common.data_dir.clone() };
+        let (data_dir, postgres_programs) = (common.data_dir.clone(), args.postgres_programs.clone());
+        let mut site = Site { test_bed, launcher, cluster: None, data_dir, postgres_programs };
         if args.postgres {
-            site.cluster = Some(Cluster::start(site.data_dir.as_deref(), with_standby).await?);
+            site.cluster = Some(site.cluster(with_standby).await?);
         }
         Ok(site)
+    }
+
+    async fn cluster(&self, with_standby: bool) -> Result<Cluster, Error> {
+        Cluster::start(self.data_dir.as_deref(), self.postgres_programs.as_deref(), with_standby).await
     }
 
     /// The database of the back end `name`: that of `--database`, one on the server of `--postgres`, or a SQLite file.
@@ -67,7 +74,7 @@ impl<'a> Site<'a> {
         }
         let cluster = match self.cluster.take() {
             Some(cluster) => cluster,
-            None => Cluster::start(self.data_dir.as_deref(), false).await?,
+            None => self.cluster(false).await?,
         };
         self.cluster.insert(cluster).create(name)
     }
@@ -143,8 +150,9 @@ impl<'a> Site<'a> {
     }
 
     fn describe(&self, name: &str, args: &BackEndArgs, database: &Database) -> String {
+        let version = self.cluster.as_ref().map(Cluster::version);
         let kind = match database.url.split_once(':').map_or("", |(scheme, _)| scheme) {
-            "postgres" | "postgresql" => "PostgreSQL",
+            "postgres" | "postgresql" => version.unwrap_or("PostgreSQL"),
             "mysql" | "mariadb" => "MySQL",
             _ => "SQLite",
         };

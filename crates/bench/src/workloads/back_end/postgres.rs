@@ -34,6 +34,8 @@ pub struct Cluster {
     standby: Option<Server>,
     programs: PathBuf,
     password: String,
+    /// As in `PostgreSQL 15.18`.
+    version: String,
 }
 
 struct Server {
@@ -50,15 +52,20 @@ struct SystemUser {
 }
 
 impl Cluster {
-    /// Makes and starts the servers below `parent`.
-    pub async fn start(parent: Option<&Path>, with_standby: bool) -> Result<Cluster, Error> {
-        let programs = programs()?;
+    /// Makes and starts the servers below `parent`, with the programs of a folder or with the newest ones that are installed.
+    pub async fn start(
+        parent: Option<&Path>,
+        programs_in: Option<&Path>,
+        with_standby: bool,
+    ) -> Result<Cluster, Error> {
+        let programs = programs(programs_in)?;
+        let version = version(&programs)?;
         let user = if rustix::process::getuid().is_root() { Some(system_user("postgres")?) } else { None };
         progress("set-up: starting PostgreSQL");
         let folder = make_folder(parent, user)?;
         let password = initialise(&programs, folder.path(), user)?;
         let primary = Server::start(&programs, folder, user).await?;
-        let mut cluster = Cluster { primary, standby: None, programs, password };
+        let mut cluster = Cluster { primary, standby: None, programs, password, version };
         if with_standby {
             progress("set-up: starting its standby");
             let folder = make_folder(parent, user)?;
@@ -66,6 +73,11 @@ impl Cluster {
             cluster.standby = Some(Server::start(&cluster.programs, folder, user).await?);
         }
         Ok(cluster)
+    }
+
+    /// As in `PostgreSQL 15.18`.
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
     /// Creates an empty database and returns its URL.
@@ -137,8 +149,26 @@ impl Drop for Server {
     }
 }
 
-/// The newest version that is installed.
-fn programs() -> Result<PathBuf, Error> {
+/// As in `PostgreSQL 15.18`: the version that a [`Cluster`] would have.
+pub(crate) fn postgres_version(programs_in: Option<&Path>) -> Result<String, Error> {
+    version(&programs(programs_in)?)
+}
+
+/// The programs of this folder, or of the newest version that is installed.
+fn programs(programs_in: Option<&Path>) -> Result<PathBuf, Error> {
+    match programs_in {
+        Some(folder) if folder.join("initdb").is_file() => {
+            std::path::absolute(folder).map_err(Error::io(format!("cannot find {}", folder.display())))
+        }
+        Some(folder) => {
+            let what = "has no initdb; name the folder `bin` of a PostgreSQL server";
+            Err(Error::Usage(format!("--postgres-programs: {} {what}", folder.display())))
+        }
+        None => installed(),
+    }
+}
+
+fn installed() -> Result<PathBuf, Error> {
     let mut versions: Vec<(u32, PathBuf)> = fs::read_dir(DEBIAN)
         .into_iter()
         .flatten()
@@ -155,6 +185,15 @@ fn programs() -> Result<PathBuf, Error> {
              the package postgresql, or use --database with the URL of a running server"
         ))
     })
+}
+
+/// From a line such as `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
+fn version(programs: &Path) -> Result<String, Error> {
+    let output = Command::new(programs.join("postgres")).arg("--version").stdin(Stdio::null()).output();
+    let output = output.map_err(Error::io("cannot run postgres --version"))?;
+    let line = String::from_utf8_lossy(&output.stdout);
+    let number = line.split_whitespace().nth(2);
+    Ok(number.map_or_else(|| "PostgreSQL".to_owned(), |number| format!("PostgreSQL {number}")))
 }
 
 fn make_folder(parent: Option<&Path>, user: Option<SystemUser>) -> Result<TempDir, Error> {

@@ -29,13 +29,13 @@ pub struct Climb {
 }
 
 /// Another condition of a level.
-pub(super) struct Held {
+pub(in crate::workloads) struct Held {
     pub holds: bool,
     pub otherwise: &'static str,
 }
 
 /// Doubles the users from `first` up to `most`.
-pub(super) async fn climb(
+pub(in crate::workloads) async fn climb(
     workload: &str,
     bound: Duration,
     first: usize,
@@ -72,7 +72,7 @@ pub(super) async fn climb(
 }
 
 impl Climb {
-    pub(super) fn best(&self) -> Option<&RunReport> {
+    pub(in crate::workloads) fn best(&self) -> Option<&RunReport> {
         self.best.map(|index| &self.levels[index])
     }
 }

@@ -1,6 +1,6 @@
 //! `capacity`: the highest load of each workload on this machine, the resource that ran out, and what it means in users.
 
-mod climb;
+pub(in crate::workloads) mod climb;
 mod report;
 
 pub use climb::Climb;
@@ -93,7 +93,13 @@ fn back_end(args: &CapacityArgs, launcher: &Launcher, name: &str) -> BackEndArgs
         Some(folder) => folder.join(name),
         None => launcher.program.with_file_name(name),
     };
-    BackEndArgs { program: Some(program), url: Vec::new(), postgres: false, instances: 1 }
+    BackEndArgs {
+        program: Some(program),
+        url: Vec::new(),
+        postgres: false,
+        postgres_programs: None,
+        instances: 1,
+    }
 }
 
 async fn sso(args: &CapacityArgs, launcher: &Launcher, title: &str) -> Result<Climb, Error> {

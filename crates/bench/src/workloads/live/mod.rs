@@ -99,7 +99,7 @@ pub async fn live(args: &LiveArgs, launcher: &Launcher) -> Result<(), Error> {
     ensure_descriptors(descriptors(args, args.users.min(most)))?;
     let site;
     let under_test = if args.back_end.url.is_empty() {
-        site = Site::open(&args.back_end, &args.common, launcher, true).await?;
+        site = Site::open(&args.back_end, &args.common, launcher, !args.no_replica).await?;
         let database = site.database(NAME, &args.common)?;
         let database = Database { replica: args.replica.clone().or(database.replica), ..database };
         site.start(NAME, &args.back_end, &database).await?

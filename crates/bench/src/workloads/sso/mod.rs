@@ -22,6 +22,7 @@ use crate::launcher::Launcher;
 use crate::load::{Plan, Run, VirtualUser, Workload, measure};
 use crate::machine::{connections_max, ensure_descriptors};
 use crate::measure::{Cause, RequestKind, Verdict, median};
+use crate::memory_limit::{MemoryLimit, System};
 use crate::report::{RunReport, print_result, progress, render, write_json};
 use crate::setup::{Account, Accounts, Population, populate, refresh_tokens};
 use approval::approve;
@@ -175,14 +176,19 @@ pub async fn sso(args: &SsoArgs, launcher: &Launcher) -> Result<(), Error> {
     if !args.ceiling {
         ensure_descriptors(users)?;
     }
-    let test_bed = TestBed::open(&args.common, launcher, args.common.pin)?;
+    let limit = args.memory_max.map(|mebibytes| MemoryLimit::open(mebibytes, &System::real()));
+    let limited = limit.as_ref().map_or_else(|| launcher.clone(), |limit| limit.over(launcher));
+    let test_bed = TestBed::open(&args.common, &limited, args.common.pin)?;
     let mut report = if args.ceiling { SsoReport::Ceilings(Vec::new()) } else { SsoReport::Runs(Vec::new()) };
 
-    let (under_test, credentials) = if args.server.url.is_empty() {
+    let (mut under_test, credentials) = if args.server.url.is_empty() {
         test_bed.suite(args.instances, None).await?
     } else {
         ServerUnderTest::running(&args.server).await?
     };
+    if let Some(limit) = &limit {
+        under_test.monitored.name = format!("{}, {}", under_test.monitored.name, limit.describe());
+    }
     let population =
         Population { tenants: args.server.tenants as usize, accounts: args.server.accounts as usize };
     let accounts = populate(under_test.first(), &credentials, population).await?;

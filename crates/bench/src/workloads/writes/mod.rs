@@ -1,16 +1,19 @@
 //! `writes` (W3): `POST /requests` on the back end `request_log`, one durable insert a request, in closed loop with more
 //! and more connections.
 
+mod hey;
+
+pub use hey::{HeyLevel, HeySummary};
+
 use std::fmt::Write as _;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::back_end::{Site, running};
-use super::floor::TIMEOUT;
-use super::servers::ServerUnderTest;
+use self::hey::ensure_hey;
 use crate::cli::WritesArgs;
 use crate::error::Error;
 use crate::http::{RequestDraft, Response, Target};
@@ -21,6 +24,9 @@ use crate::machine::ensure_descriptors;
 use crate::measure::{Cause, FsyncCost, RequestKind, Verdict, measure_fsync};
 use crate::report::{RunReport, milliseconds, print_result, progress, thousands, write_json};
 use crate::subprocess::Outcome;
+use crate::workloads::back_end::{Site, running};
+use crate::workloads::floor::TIMEOUT;
+use crate::workloads::servers::ServerUnderTest;
 
 const NAME: &str = "request_log";
 /// Shares of the peak that levels must reach.
@@ -84,6 +90,9 @@ impl Workload for WritesLoad {
 /// `sarsen bench writes`.
 pub async fn writes(args: &WritesArgs, launcher: &Launcher) -> Result<(), Error> {
     ensure_descriptors(args.connections.iter().copied().max().unwrap_or(1))?;
+    if let Some(program) = &args.hey {
+        return by_hey(args, program, launcher).await;
+    }
     if !args.back_end.url.is_empty() {
         let under_test = running(NAME, &args.back_end)?;
         return finish(args, run_levels(args, &under_test).await, Vec::new(), Vec::new());
@@ -96,6 +105,32 @@ pub async fn writes(args: &WritesArgs, launcher: &Launcher) -> Result<(), Error>
     let store_alone = if args.beside_store { store_alone(args, launcher, &site).await? } else { Vec::new() };
     let fsync = vec![site.test_bed.fsync().clone(), measure_fsync(site.test_bed.folder())?];
     finish(args, levels, store_alone, fsync)
+}
+
+/// The JSON of `sarsen bench writes --hey`.
+#[derive(Serialize)]
+pub struct HeyReport {
+    pub server: String,
+    pub hey: Vec<HeyLevel>,
+}
+
+async fn by_hey(args: &WritesArgs, program: &Path, launcher: &Launcher) -> Result<(), Error> {
+    ensure_hey(program)?;
+    let site;
+    let under_test = if args.back_end.url.is_empty() {
+        site = Site::open(&args.back_end, &args.common, launcher, false).await?;
+        let database = site.database(NAME, &args.common)?;
+        site.start(NAME, &args.back_end, &database).await?
+    } else {
+        running(NAME, &args.back_end)?
+    };
+    let levels = hey::run_levels(args, program, &under_test).await?;
+    let report = HeyReport { server: under_test.monitored.name.clone(), hey: levels };
+    under_test.stop().await?;
+    match &args.common.json {
+        Some(path) => write_json(path, &report),
+        None => Ok(()),
+    }
 }
 
 /// Each level again, without a server.
