@@ -3,10 +3,12 @@
 mod auth;
 mod back_ends;
 mod capacity;
+mod seeds;
 
 pub use auth::AuthArgs;
 pub use back_ends::{AttemptsArgs, BackEndArgs, LiveArgs, WritesArgs};
 pub use capacity::{CapacityArgs, Part};
+pub use seeds::SeedsArgs;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,6 +80,8 @@ pub enum Command {
     Cost(CostArgs),
     /// The time to move a million users with their data to another database
     Move(MoveArgs),
+    /// The tables of five published load tests, row by row, with figures of this machine beside theirs
+    Seeds(SeedsArgs),
 }
 
 /// The time of a run.

@@ -21,6 +21,7 @@ mod machine;
 pub mod measure;
 mod memory_limit;
 pub mod report;
+mod seeds;
 pub mod setup;
 mod subprocess;
 pub mod workloads;
@@ -28,7 +29,7 @@ pub mod workloads;
 pub use argument_parsers::parse_duration;
 pub use cli::{
     AttemptsArgs, AuthArgs, BackEndArgs, CapacityArgs, Command, CommonArgs, CostArgs, FloorArgs, LiveArgs,
-    LoginArgs, MoveArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
+    LoginArgs, MoveArgs, OverloadArgs, RevocationArgs, SeedsArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
 };
 pub use error::Error;
 pub use json_scan::string_field;
@@ -38,6 +39,9 @@ pub use subprocess::{Finished, Outcome};
 /// Runs `command` to its end: progress on stderr, the result on stdout. It blocks, with a thread and a runtime of its own.
 /// The servers that it starts are stopped when it returns.
 pub fn run(command: Command, launcher: Launcher) -> Result<(), Error> {
+    if let Command::Seeds(args) = command {
+        return seeds::run(&args, &launcher);
+    }
     std::thread::scope(|scope| match scope.spawn(|| run_here(command, launcher)).join() {
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
@@ -74,6 +78,8 @@ async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
         Command::Auth(args) => workloads::auth(args, launcher).await,
         Command::Cost(args) => workloads::cost(args, launcher).await,
         Command::Move(args) => workloads::move_database(args, launcher).await,
+        // It has no runtime of its own: it runs other commands.
+        Command::Seeds(args) => seeds::run(args, launcher),
     }
 }
 
@@ -94,6 +100,8 @@ impl Command {
             Command::Cost(_) => true,
             // The mover may use all cores.
             Command::Move(_) => false,
+            // Each of its commands decides.
+            Command::Seeds(_) => false,
         }
     }
 }

@@ -14,7 +14,7 @@ struct Cli {
 fn the_workloads_on_back_ends_explain_themselves() {
     let mut cli = Cli::command();
     cli.build();
-    let text = ["writes", "attempts", "live", "capacity", "auth"].map(|name| {
+    let text = ["writes", "attempts", "live", "capacity", "auth", "seeds"].map(|name| {
         let command = cli.find_subcommand_mut(name).unwrap_or_else(|| panic!("{name}"));
         format!("=== sarsen bench {name}\n{}", command.render_long_help())
     });

@@ -15,6 +15,7 @@ mod proc_files;
 mod reading_answers;
 mod revocation;
 mod scanning_json;
+mod seeds;
 
 /// A launcher that runs this shell script in place of each program. The arguments are `$0` and `$*`.
 fn shell_script(script: impl Into<std::ffi::OsString>) -> bench::Launcher {
