@@ -2,8 +2,7 @@
 //!
 //! `demo`, `dev`, `new`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner`, `bench` and `version`
 //! work on this machine. `login`, `logout` and `whoami` are about the sign-in of this terminal. The others call the API of a
-//! server;
-//! `api.rs` is what they share.
+//! server; `api.rs` is what they share.
 
 mod api;
 pub mod audit;

@@ -1,9 +1,13 @@
 //! `sarsen dev`: a server for a product that is being developed, and the product with it.
 
-use crate::support::{Ended, Place, Running, mode, rest};
+use crate::signing_in::sign_in;
+use crate::support::{Demo, Ended, Place, Running, mode, rest};
 use browser::Cookies;
 use serde_json::Value;
+use server::testing::say_skipped;
+use std::io::{Read, Write as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use ureq::Agent;
 
 const YAML: &str = "\
@@ -114,7 +118,7 @@ fn a_product_gets_what_it_needs_and_its_exit_code_counts() {
     assert_eq!(second.stdout, first.stdout, "the same port, ids and secrets");
     assert_eq!(read(&place.path(".env.local")), file, "byte for byte");
     let umask = with_script(&place, "umask");
-    let own = std::process::Command::new("sh").args(["-c", "umask"]).output().expect("a shell");
+    let own = Command::new("sh").args(["-c", "umask"]).output().expect("a shell");
     assert_eq!(umask.stdout.as_bytes(), own.stdout, "the product's files are as without sarsen dev");
 }
 
@@ -234,6 +238,58 @@ fn an_ephemeral_server_leaves_nothing() {
     assert!(tested.stdout.starts_with("http://localhost:"), "{}", tested.stdout);
 }
 
+#[test]
+fn a_lost_database_comes_again_with_the_same_ids_and_secrets() {
+    let place = product(YAML);
+    let script = "env | grep -E '^(OIDC|SERVICE)' | sort";
+    let first = with_script(&place, script);
+    // As after a start that was killed before it wrote to the database.
+    std::fs::remove_file(place.path(".sarsen/dev.db")).expect("there");
+    let second = with_script(&place, script);
+    assert_eq!((second.code, &second.stdout), (0, &first.stdout), "{}", second.stderr);
+}
+
+#[test]
+fn the_owner_administers_from_a_terminal() {
+    let place = product(YAML);
+    let (running, says) = server(&place, &[]);
+    let server = Demo { running, says };
+    sign_in(&place, &server, "/owner");
+    let plans = place.run(&["plan", "list", "--org", "example", "--json"]);
+    assert!(plans.code == 0 && plans.stdout.contains("\"pro\""), "{plans:?}");
+    assert_eq!(server.running.stop(), 0);
+}
+
+#[test]
+fn the_file_of_the_guide_is_good() {
+    let guide = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/dev.md"));
+    let yaml = guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file");
+    let place = product(yaml);
+    let done = place.run(&["dev", "--ephemeral", "--", "true"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+}
+
+#[test]
+fn git_is_told_to_ignore_the_secrets() {
+    let place = product(YAML);
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(args).current_dir(place.root()).env("HOME", place.root());
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    if !git(&["init", "--quiet"]) {
+        return say_skipped("the warning about git: there is no git");
+    }
+    assert!(with_script(&place, "true").stderr.contains("git does not ignore"));
+    assert!(git(&["add", "--force", ".env.local"]));
+    assert!(with_script(&place, "true").stderr.contains("git tracks"));
+    assert!(git(&["rm", "--quiet", "--cached", ".env.local"]));
+    std::fs::write(place.path(".gitignore"), ".env.local\n").expect("written");
+    let quiet = with_script(&place, "git status --short --untracked-files=all");
+    assert!(!quiet.stderr.contains("git "), "{}", quiet.stderr);
+    assert_eq!(quiet.stdout, "?? .gitignore\n?? sarsen.yaml\n", "git sees nothing of .sarsen");
+}
+
 /// Waits until a process has ended. One that nobody has asked for the exit code of has ended too.
 fn wait_for_end(pid: &str) {
     let is_there = || {
@@ -266,6 +322,42 @@ fn server_and_product_end_together_with_what_the_product_has_started() {
 
     // The product is ended by a signal.
     assert_eq!(with_script(&place, "kill -KILL $$").code, 128 + 9);
+}
+
+/// Reads until the terminal has shown a text.
+fn wait_for_text(terminal: &mut impl Read, shown: &mut String, text: &str) {
+    let mut bytes = [0; 4096];
+    while !shown.contains(text) {
+        let length = terminal.read(&mut bytes).expect("readable");
+        assert!(length > 0, "{text:?} is not in:\n{shown}");
+        shown.push_str(&String::from_utf8_lossy(&bytes[..length]));
+    }
+}
+
+#[test]
+fn a_product_has_the_terminal_while_it_runs() {
+    let place = product(YAML);
+    // A terminal of its own. What comes after the product needs the terminal too.
+    let product = "read x; echo \"got $x\"; read y";
+    let line =
+        format!("'{}' dev -- sh -c '{product}'; echo \"ended $?\"; read z; echo \"then $z\"", crate::PROGRAM);
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(place.root());
+    command.env("HOME", place.root()).env("SHELL", "/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut script) = command.spawn() else {
+        return say_skipped("a product at a terminal: there is no script (util-linux)");
+    };
+    let mut keys = script.stdin.take().expect("a pipe");
+    let mut terminal = script.stdout.take().expect("a pipe");
+    let mut shown = String::new();
+    wait_for_text(&mut terminal, &mut shown, "Console");
+    keys.write_all(b"hello\n").expect("typed");
+    wait_for_text(&mut terminal, &mut shown, "got hello");
+    keys.write_all(b"\x03").expect("typed");
+    wait_for_text(&mut terminal, &mut shown, "ended 130");
+    keys.write_all(b"again\n").expect("typed");
+    wait_for_text(&mut terminal, &mut shown, "then again");
+    assert_eq!(script.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, kill_process, kill_process_group,
 };
-use rustix::process::{test_kill_process_group, waitpid};
+use rustix::process::{test_kill_process_group, waitpgid, waitpid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, stdin};
@@ -43,6 +43,10 @@ impl Product {
     pub(super) fn start(words: &[OsString], variables: &[(String, String)]) -> Result<Product> {
         let (program, arguments) =
             words.split_first().ok_or_else(|| Error::usage("name a command after --"))?;
+        // What the command leaves becomes a child of this process, which can wait for its end: in a container the first process
+        // often waits for nobody.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::set_child_subreaper(Some(getpid()));
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
@@ -99,7 +103,11 @@ impl Product {
         self.send(Signal::TERM);
         let is_gone = async {
             let mut looks = tokio::time::interval(LOOK_EVERY);
-            while test_kill_process_group(self.group).is_ok() {
+            loop {
+                while let Ok(Some(_)) = waitpgid(self.group, WaitOptions::NOHANG) {}
+                if test_kill_process_group(self.group).is_err() {
+                    return;
+                }
                 looks.tick().await;
             }
         };

@@ -34,6 +34,7 @@ struct Line<'a> {
 #[derive(Serialize)]
 struct Owner<'a> {
     email: &'a str,
+    password: &'a str,
     sign_in_link: &'a str,
 }
 
@@ -87,7 +88,11 @@ impl<'a> Summary<'a> {
             folder: self.folder.display().to_string(),
             clients: self.clients().collect(),
             api_key: self.credentials.api_key.as_ref().map(|key| key.key.as_str()),
-            owner: Owner { email: &owner.email, sign_in_link: &owner.sign_in_link },
+            owner: Owner {
+                email: &owner.email,
+                password: &self.credentials.owner_password,
+                sign_in_link: &owner.sign_in_link,
+            },
             users: self.applied.users.iter().map(User::from).collect(),
         };
         serde_json::to_string(&line)
@@ -106,7 +111,7 @@ impl<'a> Summary<'a> {
             row(&mut text, "", &user.sign_in_link);
         }
         let owner = &self.applied.owner;
-        row(&mut text, "Console", &format!("{}  (owner)", owner.email));
+        row(&mut text, "Console", &format!("{}  {}  (owner)", owner.email, self.credentials.owner_password));
         row(&mut text, "", &owner.sign_in_link);
         text
     }

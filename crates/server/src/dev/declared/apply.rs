@@ -11,6 +11,7 @@ use identity::audit::Actor;
 use identity::clients::{self, NewSecret};
 use identity::ids::{ClientId, ClientSecretId, OrganizationId, PlanId, ServiceId};
 use identity::organizations::{self, DeviceFlow, Organization, PLATFORM, Status};
+use identity::passwords;
 use identity::plans::{self, NewPlan, PlanPatch};
 use identity::services::{self, NewService};
 use identity::tokens::AccessTokenTyp;
@@ -76,7 +77,7 @@ pub struct Account {
 
 /// Applies a declaration with its credentials. Applying it again changes nothing.
 pub async fn apply(app: &App, declaration: Arc<Declaration>, credentials: &Credentials) -> Result<Applied> {
-    let hashes = people::missing_hashes(app, &declaration).await?;
+    let hashes = people::missing_hashes(app, &declaration, credentials).await?;
     let drawn = Drawn::new(app, &declaration, credentials, hashes);
     let (owner, mut users) =
         app.store.write("declaration.apply", move |tx| write(tx, &declaration, &drawn)).await?;
@@ -148,6 +149,9 @@ fn put_organization(
             owner
         }
     };
+    if let Some(hash) = drawn.people.owner_hash() {
+        passwords::put(tx, &owner.id, hash, actor.now).map_err(here())?;
+    }
     let mut organization = match organizations::find(tx.snapshot(), &wanted.slug) {
         Ok(found) => organizations::rename(tx, &found, &wanted.name, actor).map_err(here())?,
         Err(Error::NotFound { .. }) => {

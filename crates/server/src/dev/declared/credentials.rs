@@ -3,6 +3,7 @@
 
 use super::Declaration;
 use crate::app::App;
+use crate::dev::demo::new_password_text;
 use identity::api_keys::Generated;
 use identity::clients::Kind;
 use identity::ids::ClientId;
@@ -15,6 +16,9 @@ use std::collections::BTreeMap;
 pub struct Credentials {
     /// The slug of the organization.
     pub organization: String,
+    /// The first password of the server's owner.
+    #[serde(default)]
+    pub owner_password: String,
     /// The clients by their keys, also those that the declaration names no longer.
     pub clients: BTreeMap<String, ClientCredentials>,
     /// The service of the first client, and a key for its back end.
@@ -47,9 +51,15 @@ impl Credentials {
         let organization = declaration.organization().to_owned();
         let mut all = match self.organization == organization {
             true => self,
-            false => Credentials { organization, ..Credentials::default() },
+            false => {
+                let owner_password = self.owner_password;
+                Credentials { organization, owner_password, ..Credentials::default() }
+            }
         };
         let (now, random) = (app.now(), app.random());
+        if all.owner_password.is_empty() {
+            all.owner_password = new_password_text(random);
+        }
         for (key, client) in &declaration.clients.0 {
             all.clients.entry(key.clone()).or_insert_with(|| ClientCredentials {
                 client_id: ClientId::new(now, random).to_string(),

@@ -1,11 +1,11 @@
 //! The test users of a declaration, and their plans.
 
-use super::apply::{Account, Drawn as AllDrawn, Refusal, Result, at};
-use super::{Declaration, FREE, User};
+use super::apply::{Account, Drawn as AllDrawn, OWNER, Refusal, Result, at};
+use super::{Credentials, Declaration, FREE, User};
 use crate::app::App;
 use identity::audit::Actor;
 use identity::ids::{SubscriptionId, UserId};
-use identity::organizations::{self, Organization};
+use identity::organizations::{self, Organization, PLATFORM};
 use identity::passwords::{self, Verdict};
 use identity::subscriptions::{
     self, Buyer, Filter, NewSubscription, SUBSCRIPTIONS_MAX, Status, Subscription, SubscriptionPatch,
@@ -13,10 +13,15 @@ use identity::subscriptions::{
 use identity::users::{self, NewUser, Profile};
 use identity::{Error, entitlements, names, plans, services};
 use std::collections::BTreeMap;
-use store::Tx;
+use store::{Snapshot, Tx};
 
-/// The hashes of passwords that are not stored yet, by e-mail address.
-pub(super) type Hashes = BTreeMap<String, String>;
+/// The hashes of passwords that are not stored yet.
+#[derive(Default)]
+pub(super) struct Hashes {
+    owner: Option<String>,
+    /// By e-mail address.
+    users: BTreeMap<String, String>,
+}
 
 /// What was drawn for the users.
 pub(super) struct Drawn {
@@ -37,49 +42,72 @@ impl Drawn {
         });
         Drawn { new: new.collect(), hashes }
     }
+
+    /// The hash of the owner's first password, if the owner has none.
+    pub(super) fn owner_hash(&self) -> Option<&str> {
+        self.hashes.owner.as_deref()
+    }
 }
 
 /// Hashes the declared passwords that the accounts do not have. It takes a while, so it is not done in the transaction.
-pub(super) async fn missing_hashes(app: &App, declaration: &Declaration) -> Result<Hashes> {
+pub(super) async fn missing_hashes(
+    app: &App,
+    declaration: &Declaration,
+    credentials: &Credentials,
+) -> Result<Hashes> {
     let wanted: Vec<(String, String)> = declaration
         .users
         .iter()
         .filter_map(|user| Some((names::email(&user.email).ok()?, user.password.clone()?)))
         .collect();
-    if wanted.is_empty() {
-        return Ok(Hashes::new());
-    }
     let (slug, emails) = (declaration.organization.slug.clone(), wanted.clone());
     let stored = app.store.read(move |snapshot| {
-        let Ok(organization) = organizations::find(snapshot, &slug) else { return Ok(BTreeMap::new()) };
-        let mut stored = BTreeMap::new();
+        let owner = stored_hash(snapshot, PLATFORM, OWNER)?;
+        let mut users = BTreeMap::new();
         for (email, _) in emails {
-            if let Some(user) = users::find(snapshot, &organization.id, &email)?
-                && let Some(hash) = passwords::get(snapshot, &user.id)?
-            {
-                stored.insert(email, hash);
+            if let Some(hash) = stored_hash(snapshot, &slug, &email)? {
+                users.insert(email, hash);
             }
         }
-        Ok::<_, Error>(stored)
+        Ok::<_, Error>(Hashes { owner, users })
     });
     let stored = stored.await.map_err(at("users"))?;
-    let app = app.clone();
+    if wanted.is_empty() && stored.owner.is_some() {
+        return Ok(Hashes::default());
+    }
+    let (app, owner) = (app.clone(), credentials.owner_password.clone());
     let hashed = tokio::task::spawn_blocking(move || {
         let mut memory = passwords::Memory::default();
-        let mut hashes = Hashes::new();
+        let mut hashes = Hashes::default();
+        // The owner may have another password by now.
+        if stored.owner.is_none() {
+            hashes.owner = Some(passwords::hash(&owner, app.random(), &mut memory)?);
+        }
         for (email, password) in wanted {
-            let is_stored = match stored.get(&email) {
+            let is_stored = match stored.users.get(&email) {
                 Some(hash) => passwords::verify(&password, hash, &mut memory)? == Verdict::Right,
                 None => false,
             };
             if !is_stored {
-                hashes.insert(email, passwords::hash(&password, app.random(), &mut memory)?);
+                hashes.users.insert(email, passwords::hash(&password, app.random(), &mut memory)?);
             }
         }
         Ok(hashes)
     });
     let hashed = hashed.await.map_err(|error| Refusal::new("users", error.to_string()))?;
     hashed.map_err(at("users"))
+}
+
+/// The hash of an account's password, if there are the organization, the account and a password.
+fn stored_hash(snapshot: &mut Snapshot<'_>, slug: &str, email: &str) -> identity::Result<Option<String>> {
+    let organization = match organizations::find(snapshot, slug) {
+        Err(Error::NotFound { .. }) => return Ok(None),
+        found => found?,
+    };
+    match users::find(snapshot, &organization.id, email)? {
+        Some(user) => passwords::get(snapshot, &user.id),
+        None => Ok(None),
+    }
 }
 
 /// Makes the users, or changes them.
@@ -128,7 +156,7 @@ fn put_account(
         },
         None => users::create(tx, &organization.id, new, actor)?,
     };
-    if let Some(hash) = drawn.people.hashes.get(&email) {
+    if let Some(hash) = drawn.people.hashes.users.get(&email) {
         passwords::put(tx, &user.id, hash, actor.now)?;
     }
     Ok((user.id, email))

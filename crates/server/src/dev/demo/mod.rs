@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 pub(crate) use product::{callback, live, show, sign_in, sign_out};
+pub(super) use seed::new_password_text;
 pub use seed::{Password, new_password, seed, seed_with};
 
 /// The state of the demo; empty until it is seeded.

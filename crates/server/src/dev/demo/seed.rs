@@ -8,7 +8,7 @@ use identity::clients::{self, ClientPatch, Kind, NewClient, NewSecret};
 use identity::ids::{ClientId, OrganizationId, PlanId, ServiceId, SubscriptionId};
 use identity::organizations::{self, PLATFORM};
 use identity::plans::{self, NewPlan};
-use identity::secrets::letters;
+use identity::secrets::{Random, letters};
 use identity::services::{self, NewService};
 use identity::subscriptions::{self, Buyer, NewSubscription, Status};
 use identity::tokens::AccessTokenTyp;
@@ -86,10 +86,15 @@ async fn make_key(app: &App) -> Result<String> {
 
 /// A password that people can type: 16 letters in four groups, 72 bits.
 pub fn new_password(app: &App) -> Result<Password> {
-    let drawn = letters(b"abcdefghjkmnpqrstuvwxyz", 16, app.random());
-    let groups: Vec<&str> = (0..4).map(|group| &drawn[group * 4..group * 4 + 4]).collect();
-    let text = groups.join("-");
+    let text = new_password_text(app.random());
     Ok(Password { hash: passwords::hash(&text, app.random(), &mut passwords::Memory::default())?, text })
+}
+
+/// The text of such a password.
+pub(in crate::dev) fn new_password_text(random: &dyn Random) -> String {
+    let drawn = letters(b"abcdefghjkmnpqrstuvwxyz", 16, random);
+    let groups: Vec<&str> = (0..4).map(|group| &drawn[group * 4..group * 4 + 4]).collect();
+    groups.join("-")
 }
 
 struct Person {
