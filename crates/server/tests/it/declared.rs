@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use server::declared::{Applied, Credentials, Declaration, apply};
 use server::testing::TestServer;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn declaration() -> Value {
     json!({
@@ -75,6 +76,8 @@ async fn a_changed_declaration_changes_what_differs_and_deletes_nothing() {
     let server = TestServer::start().await;
     let (_, credentials) = applied(&server, &declaration(), Credentials::default()).await;
     let before = done(&server).await.len();
+    // Entries of one millisecond have no order.
+    server.clock.advance(Duration::from_secs(1));
     let mut changed = declaration();
     changed["plans"][0]["features"] = json!(["export", "history"]);
     changed["clients"]["app"]["redirect_uris"] = json!(["http://localhost:4000/a"]);
