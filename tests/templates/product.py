@@ -35,6 +35,8 @@ class Product:
         # The settings of the tests are not those of the server.
         own = {name: value for name, value in os.environ.items() if not name.startswith("SARSEN_")}
         self._environment = {**own, "PATH": path, "PORT": str(port), "NEXT_TELEMETRY_DISABLED": "1"}
+        # A back end in Rust compiles for minutes: the next run finds what this one compiled.
+        self._environment["CARGO_TARGET_DIR"] = str(ROOT / "target/templates")
         self._environment.pop("VIRTUAL_ENV", None)
 
     def write(self, *options):

@@ -68,6 +68,73 @@ fn python_packages_have_versions_and_hashes() {
     }
 }
 
+/// Crates as in the repository, with the manifests alone.
+fn crates(place: &Place) {
+    for name in ["live", "metrics", "store", "web", "text"] {
+        fs::create_dir_all(place.path("our crates").join(name)).expect("a folder");
+        let manifest = format!("[package]\nname = \"sarsen-{name}\"\nversion.workspace = true\n");
+        fs::write(place.path("our crates").join(name).join("Cargo.toml"), manifest).expect("a file");
+    }
+}
+
+#[test]
+fn a_back_end_in_rust_is_built_from_the_crates_of_a_folder() {
+    let place = Place::new();
+    crates(&place);
+    let ended = place.run(&new("shop", &["--template", "live", "--no-install", "--crates", "our crates"]));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let manifest = fs::read_to_string(place.path("shop/Cargo.toml")).expect("a manifest");
+    let manifest: toml::Table = manifest.parse().expect("TOML");
+    assert_eq!(manifest["package"]["name"].as_str(), Some("shop"));
+    let patch = manifest["patch"]["crates-io"].as_table().expect("a patch");
+    let names: Vec<&str> = patch.keys().map(String::as_str).collect();
+    assert_eq!(names, ["sarsen-live", "sarsen-metrics", "sarsen-store", "sarsen-web"]);
+    let store = patch["sarsen-store"]["path"].as_str().expect("a path");
+    assert!(store.ends_with("/our crates/store") && store.starts_with('/'), "{store}");
+    let flags = fs::read_to_string(place.path("shop/.cargo/config.toml")).expect("the flags");
+    let ours = include_str!("../../../../.cargo/config.toml");
+    let setting =
+        |text: &str| text.lines().find(|line| line.starts_with("LIBSQLITE3_FLAGS")).map(str::to_owned);
+    assert_eq!(setting(&flags), setting(ours));
+}
+
+#[test]
+fn packed_crates_are_unpacked_into_the_product() {
+    let place = Place::new();
+    fs::create_dir(place.path("packed")).expect("a folder");
+    for name in ["live", "metrics", "store", "web"] {
+        let folder = format!("sarsen-{name}-0.1.0");
+        fs::create_dir(place.path(&folder)).expect("a folder");
+        let manifest = format!("[package]\nname = \"sarsen-{name}\"\n");
+        fs::write(place.path(&folder).join("Cargo.toml"), manifest).expect("a file");
+        let mut tar = std::process::Command::new("tar");
+        tar.args(["-czf", &format!("packed/{folder}.crate"), &folder]).current_dir(place.root());
+        assert!(tar.status().expect("tar").success());
+    }
+    let ended = place.run(&new("shop", &["--template", "live", "--no-install", "--crates", "packed"]));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let manifest = fs::read_to_string(place.path("shop/Cargo.toml")).expect("a manifest");
+    assert!(manifest.contains("sarsen-live = { path = \"crates/sarsen-live-0.1.0\" }"), "{manifest}");
+    assert!(place.path("shop/crates/sarsen-live-0.1.0/Cargo.toml").is_file());
+}
+
+#[test]
+fn without_the_crates_nothing_is_written() {
+    let place = Place::new();
+    crates(&place);
+    fs::remove_dir_all(place.path("our crates/store")).expect("a folder");
+    for (options, rule) in [
+        (&["--template", "live"][..], "in no registry yet; give --crates DIR"),
+        (&["--template", "live", "--crates", "our crates"], "does not have sarsen-store;"),
+        (&["--template", "express", "--crates", "our crates"], "--crates goes with --template live only"),
+    ] {
+        let ended = place.run(&new("shop", options));
+        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert!(ended.stderr.contains(rule), "{}", ended.stderr);
+        assert!(!place.path("shop").exists());
+    }
+}
+
 #[test]
 fn nothing_is_overwritten() {
     let place = Place::new();

@@ -10,13 +10,18 @@ use std::process::{Command, Stdio};
 /// Installs them in the product's folder.
 pub fn install(template: Template, folder: &Path) -> Result<()> {
     match template {
-        Template::Next | Template::Express => run(
-            folder,
-            &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            "install Node.js 20.19 or newer, which brings npm",
-        ),
+        Template::Next | Template::Express => install_node(folder),
         Template::Fastapi => install_python(folder),
+        Template::Live => {
+            install_node(folder)?;
+            run(folder, &["cargo", "fetch"], "install Rust 1.90 or newer, by rustup")
+        }
     }
+}
+
+fn install_node(folder: &Path) -> Result<()> {
+    let line = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+    run(folder, &line, "install Node.js 20.19 or newer, which brings npm")
 }
 
 /// An environment of the product's own, by uv where that is installed. Packages come as wheels, because building one would run its

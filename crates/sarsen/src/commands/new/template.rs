@@ -15,6 +15,8 @@ pub enum Template {
     Express,
     /// Python with FastAPI and Authlib
     Fastapi,
+    /// Rust with sarsen-live, and oidc-client-ts in the page
+    Live,
 }
 
 /// The path of a file in the new folder, and its text.
@@ -87,6 +89,25 @@ const NEXT: &[File] = &files!("next":
     "tsconfig.json",
 );
 
+const LIVE: &[File] = &files!("live":
+    ".cargo/config.toml",
+    ".gitignore",
+    "Cargo.lock",
+    "README.md",
+    "package-lock.json",
+    "package.json",
+    "page/index.html",
+    "page/main.js",
+    "sarsen.yaml",
+    "src/export.rs",
+    "src/main.rs",
+    "src/notes.rs",
+    "src/notes.sql",
+    "src/settings.rs",
+);
+/// A folder with a `Cargo.toml` would not be a part of this package.
+const LIVE_MANIFEST: &str = include_str!("../../../templates/live/Cargo.toml.in");
+
 impl Template {
     /// The files of a product of this name: path and text.
     pub fn files(self, name: &str) -> Vec<(&'static str, String)> {
@@ -102,6 +123,7 @@ impl Template {
             Template::Next => (NEXT, &[("app/site.css", STYLE)]),
             Template::Express => (EXPRESS, PUBLIC),
             Template::Fastapi => (FASTAPI, PUBLIC),
+            Template::Live => (LIVE, &[("page/site.css", STYLE), ("Cargo.toml", LIVE_MANIFEST)]),
         }
     }
 
@@ -112,6 +134,7 @@ impl Template {
             Template::Express => &["express", "express-openid-connect"],
             // No package: the name is only a folder.
             Template::Fastapi => &[],
+            Template::Live => &["axum", "live", "store", "serde", "tokio", "ureq", "rustls", "utoipa"],
         }
     }
 
@@ -119,6 +142,7 @@ impl Template {
     pub fn install_line(self) -> &'static str {
         match self {
             Template::Next | Template::Express => "npm ci --ignore-scripts",
+            Template::Live => "npm ci --ignore-scripts && cargo fetch",
             Template::Fastapi => {
                 "python3 -m venv .venv && .venv/bin/pip install --only-binary :all: --require-hashes -r requirements.txt"
             }
@@ -130,6 +154,7 @@ impl Template {
         match self {
             Template::Next | Template::Express => "sarsen dev -- npm run dev",
             Template::Fastapi => "sarsen dev -- .venv/bin/python main.py",
+            Template::Live => "sarsen dev -- cargo run",
         }
     }
 }
@@ -161,6 +186,7 @@ mod tests {
             let mut there = BTreeSet::new();
             collect(&folder, &folder, &mut there);
             let own = template.texts().0.iter().map(|(path, _)| (*path).to_owned());
+            there.remove("Cargo.toml.in");
             assert_eq!(own.collect::<BTreeSet<_>>(), there, "{template:?}");
         }
     }
