@@ -2,8 +2,8 @@
 
 use crate::allocator;
 use crate::commands::{
-    audit, backup, bench, billing, branding, check, client, demo, dev, doctor, init, key, login, logout,
-    member, move_database, new, org, owner, plan, rekey, restore, serve, service, subscription, user,
+    audit, backup, bench, billing, branding, check, client, demo, dev, doctor, health, init, key, login,
+    logout, member, move_database, new, org, owner, plan, rekey, restore, serve, service, subscription, user,
     version, whoami,
 };
 use crate::environment::Environment;
@@ -46,6 +46,8 @@ pub enum Command {
     Serve(serve::Args),
     /// Check the configuration, the files and the machine
     Doctor(doctor::Args),
+    /// Ask whether the server of this configuration is ready
+    Health(health::Args),
     /// Copy the database to a file, also while the server runs
     Backup(backup::Args),
     /// Check a backup, or a database on a server
@@ -134,6 +136,7 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::New(args) => new::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args, context),
+        Command::Health(args) => health::run(&args, environment),
         Command::Doctor(args) => doctor::run(&args, environment),
         Command::Backup(args) => backup::run(&args, environment),
         Command::Check(args) => check::run(&args, environment),

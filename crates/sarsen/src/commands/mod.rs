@@ -1,6 +1,7 @@
 //! One file a command.
 //!
-//! `demo`, `dev`, `new`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner`, `bench` and `version`
+//! `demo`, `dev`, `new`, `init`, `serve`, `doctor`, `health`, `move`, `backup`, `check`, `restore`, `rekey`, `owner`, `bench`
+//! and `version`
 //! work on this machine. `login`, `logout` and `whoami` are about the sign-in of this terminal. The others call the API of a
 //! server; `api.rs` is what they share.
 
@@ -18,6 +19,7 @@ pub mod demo;
 mod departure;
 pub mod dev;
 pub mod doctor;
+pub mod health;
 pub mod init;
 pub mod key;
 pub mod login;

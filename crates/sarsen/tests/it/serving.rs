@@ -5,7 +5,7 @@ use crate::support::{Place, Running, mode, rest};
 use server::testing::fixture::Fixture;
 use server::{Store, StoreError};
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 fn serve(place: &Place, name: &str) -> Running {
     let command = place.sarsen(&["serve", "--listen", "127.0.0.1:0"]);
@@ -52,6 +52,33 @@ fn the_first_start_leaves_the_owner_s_link_in_a_private_file_and_ends_cleanly() 
     again.wait_for("the database file has other names (hard links)");
     again.wait_for("listening");
     assert_eq!(again.stop(), 0);
+}
+
+#[test]
+fn health_tells_why_a_server_is_not_ready() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    assert_eq!(place.run(&["init", "--yes", "--listen", &address]).code, 0);
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("a request");
+            request.extend(byte);
+        }
+        let body = "{\"detail\": \"The disk is full.\"}";
+        let head =
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nconnection: close";
+        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).expect("answered");
+        String::from_utf8(request).expect("text")
+    });
+    let ended = place.run(&["health"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("The disk is full."), "{}", ended.stderr);
+    let request = answering.join().expect("it was asked");
+    assert!(request.starts_with("GET /readyz "), "{request}");
 }
 
 /// A server, and a connection with a request whose body it waits for.

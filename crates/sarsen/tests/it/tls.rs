@@ -60,6 +60,7 @@ fn a_server_with_a_certificate_speaks_https_and_follows_its_files() {
         .chain(["tls_certificate = \"tls.pem\"\ntls_key = \"tls.key\"\n".to_owned()])
         .collect();
     fs::write(&file, settings).expect("written");
+    assert_eq!(place.run(&["health"]).code, 1, "nobody answers");
     let refused = place.run(&["serve"]);
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("tls.pem (tls_certificate): No such file"), "{}", refused.stderr);
@@ -73,6 +74,8 @@ fn a_server_with_a_certificate_speaks_https_and_follows_its_files() {
     let mut server = Running::start(place.sarsen(&["serve"]), place.path("log"));
     let log = server.wait_for("listening");
     assert!(log.contains(&format!("issuer=\"https://localhost:{}\"", free.port())), "{log}");
+    let health = place.run(&["health"]);
+    assert_eq!((health.code, health.stdout.as_str()), (0, "ready\n"), "{}", health.stderr);
     assert_eq!(curl(&place, free, "--http2"), "200 2");
     assert_eq!(curl(&place, free, "--http1.1"), "200 1.1");
     let seen = place.run(&["doctor"]).stdout;

@@ -2,6 +2,7 @@
 
 use super::{Finding, fail, ok, warn};
 use crate::api_client::{self, Body, HttpClient};
+use crate::commands::health::local;
 use crate::config::{Config, Origin};
 use crate::environment::Environment;
 use crate::error::Result;
@@ -99,11 +100,7 @@ pub(super) fn listen(config: &Config) -> Finding {
 fn told_issuer(config: &Config, http: &HttpClient, address: SocketAddr) -> bool {
     let issuer = config.issuer_at(&config.listen.value);
     let host = issuer.split_once("://").map_or("", |(_, host)| host);
-    let place = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
-        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
-        _ => address,
-    };
+    let place = local(address);
     let url = format!("{}://{place}/.well-known/openid-configuration", config.scheme());
     let answer = http.send_to_this_machine(&url, host);
     answer.is_ok_and(|answer| answer.body.get("issuer").and_then(Value::as_str) == Some(&issuer))
