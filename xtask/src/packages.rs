@@ -4,12 +4,17 @@
 //! - `names.rs`: `packaging/names.toml`, with all names and addresses. `--names FILE` is for rehearsals, with addresses on
 //!   this machine.
 //! - `npm.rs`: a launcher and a package for each platform. `wheel.rs`: the same for Python; `zip.rs`.
+//! - `deb.rs`: Debian packages. `image.rs`: an OCI image; `glibc.rs`: its libraries. `elf.rs`: which ones a program loads.
 //! - `entry.rs`, `tools.rs`: files, archives, and the programs that compress and sum them.
 //!
 //! The same archives make the same packages, byte for byte: the time of every file is that of the program in its archive.
 //! Nothing is published, and no package downloads or runs anything when it is installed.
 
+mod deb;
+mod elf;
 mod entry;
+mod glibc;
+mod image;
 mod install;
 pub mod names;
 mod npm;
@@ -57,6 +62,12 @@ pub struct Target {
     pub node: &'static str,
     /// Platform tags of a wheel; they name the oldest glibc.
     pub wheel: &'static str,
+    /// The architecture of Debian, which OCI calls the same.
+    pub debian: &'static str,
+    /// The folder of its libraries.
+    pub multiarch: &'static str,
+    /// The oldest glibc.
+    pub glibc: &'static str,
 }
 
 const TARGETS: [Target; 2] = [
@@ -64,8 +75,18 @@ const TARGETS: [Target; 2] = [
         triple: "x86_64-unknown-linux-gnu",
         node: "x64",
         wheel: "manylinux_2_17_x86_64.manylinux2014_x86_64",
+        debian: "amd64",
+        multiarch: "x86_64-linux-gnu",
+        glibc: "2.17",
     },
-    Target { triple: "aarch64-unknown-linux-gnu", node: "arm64", wheel: "manylinux_2_28_aarch64" },
+    Target {
+        triple: "aarch64-unknown-linux-gnu",
+        node: "arm64",
+        wheel: "manylinux_2_28_aarch64",
+        debian: "arm64",
+        multiarch: "aarch64-linux-gnu",
+        glibc: "2.28",
+    },
 ];
 
 /// What is packed.
@@ -75,6 +96,8 @@ pub struct Release {
     /// Where the archives are, and where packages are written.
     pub folder: PathBuf,
     pub programs: Vec<Program>,
+    /// Names and texts of the files `LICENSE…` of the archives.
+    licences: Vec<(String, Vec<u8>)>,
     /// Of every file in a package, in seconds since 1970.
     pub time: u64,
 }
@@ -99,16 +122,21 @@ impl Release {
         tools::fill(template, &values)
     }
 
-    /// The texts of the licences; a package carries them.
-    fn licences(&self) -> Result<Vec<Entry>, String> {
-        let read = |name: &str| Ok(Entry::file(name, tools::read(&places::root().join(name))?));
-        ["LICENSE-APACHE", "LICENSE-MIT"].into_iter().map(read).collect()
+    /// The texts of the licences: our own, and those of what the program is made of.
+    fn licences(&self) -> Vec<Entry> {
+        self.licences.iter().map(|(name, bytes)| Entry::file(name, bytes.clone())).collect()
     }
 }
 
 type Build = fn(&Release) -> Result<Vec<PathBuf>, String>;
 
-const KINDS: [(&str, Build); 3] = [("install", install::build), ("npm", npm::build), ("wheel", wheel::build)];
+const KINDS: [(&str, Build); 5] = [
+    ("install", install::build),
+    ("npm", npm::build),
+    ("wheel", wheel::build),
+    ("deb", deb::build),
+    ("image", image::build),
+];
 
 pub fn run(args: &[&str]) -> Result<Report, String> {
     let chosen = chosen(args)?;
@@ -164,8 +192,14 @@ fn open(chosen: &Chosen<'_>) -> Result<Release, String> {
     let names = Names::read(&chosen.names)?;
     NEEDED.iter().try_for_each(|name| names.get(name).map(drop))?;
     let version = names.version()?;
-    let mut release =
-        Release { names, version, folder: chosen.folder.clone(), programs: Vec::new(), time: 0 };
+    let mut release = Release {
+        names,
+        version,
+        folder: chosen.folder.clone(),
+        programs: Vec::new(),
+        licences: Vec::new(),
+        time: 0,
+    };
     for target in &TARGETS {
         let name = format!("sarsen-{}-{}", release.version, target.triple);
         let archive = chosen.folder.join(format!("{name}.tar.gz"));
@@ -173,7 +207,9 @@ fn open(chosen: &Chosen<'_>) -> Result<Release, String> {
             println!("no {}: no packages for {}", archive.display(), target.triple);
             continue;
         }
-        let file = unpacked(&archive, &format!("{name}/sarsen"))?;
+        let folder = unpacked(&archive, &name)?;
+        let file = folder.join("sarsen");
+        release.licences = licences_in(&folder)?;
         release.time = release.time.max(modified(&file)?);
         release.programs.push(Program { target, bytes: tools::read(&file)? });
         println!("{}", archive.display());
@@ -188,16 +224,29 @@ fn open(chosen: &Chosen<'_>) -> Result<Release, String> {
     Ok(release)
 }
 
-/// One file of an archive, with its time.
-fn unpacked(archive: &Path, member: &str) -> Result<PathBuf, String> {
+/// The folder of an archive, unpacked anew.
+fn unpacked(archive: &Path, name: &str) -> Result<PathBuf, String> {
     let folder = places::target().join("packages");
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut tar = Command::new("tar");
-    tar.arg("-xzf").arg(archive).arg("-C").arg(&folder).arg(member);
-    match process::quietly(&mut tar) {
-        true => Ok(folder.join(member)),
-        false => Err(format!("{} has no {member}, or `tar` or `gzip` is missing", archive.display())),
+    let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(&folder).map_err(wrong)?;
+    let place = folder.join(name);
+    if place.exists() {
+        fs::remove_dir_all(&place).map_err(wrong)?;
     }
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(archive).arg("-C").arg(&folder).arg(name);
+    match process::quietly(&mut tar) {
+        true => Ok(place),
+        false => Err(format!("{} has no {name}/, or `tar` or `gzip` is missing", archive.display())),
+    }
+}
+
+fn licences_in(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("LICENSE")).collect();
+    names.sort();
+    names.into_iter().map(|name| tools::read(&folder.join(&name)).map(|bytes| (name, bytes))).collect()
 }
 
 fn modified(file: &Path) -> Result<u64, String> {

@@ -43,7 +43,7 @@ fn package_of(release: &Release, program: &Program) -> Result<String, String> {
 
 /// As `npm pack` names and lays it out.
 fn pack(release: &Release, name: &str, mut entries: Vec<Entry>) -> Result<PathBuf, String> {
-    entries.extend(release.licences()?);
+    entries.extend(release.licences());
     let archive = tools::gzip(&tar(&files_only(with_folders(entries)), "package/", release.time)?)?;
     let name = name.trim_start_matches('@').replace('/', "-");
     let file = release.folder.join(format!("{name}-{}.tgz", release.version));
@@ -69,6 +69,8 @@ fn common(release: &Release, name: &str, description: &str) -> Result<Vec<String
             "\"repository\": {{ \"type\": \"git\", \"url\": {} }}",
             json(&format!("git+{}.git", names.get("addresses.source")?))
         ),
+        // A name with a scope is private otherwise.
+        "\"publishConfig\": { \"access\": \"public\" }".into(),
         format!("\"bugs\": {{ \"url\": {} }}", json(names.get("addresses.issues")?)),
     ])
 }

@@ -27,6 +27,7 @@ pub fn release() -> (Release, Folder) {
         version: "1.2.3".into(),
         folder: folder.clone(),
         programs: TARGETS.iter().map(program).collect(),
+        licences: licences_in(&places::root()).expect("are read"),
         time: 1_700_000_000,
     };
     (release, Folder(folder))

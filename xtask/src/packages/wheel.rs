@@ -28,7 +28,7 @@ fn wheel(release: &Release, program: &Program) -> Result<PathBuf, String> {
             format!("[console_scripts]\n{name} = {module}:main\nsarsen = {module}:main\n"),
         ),
     ];
-    for licence in release.licences()? {
+    for licence in release.licences() {
         entries.push(Entry { path: format!("{about}/licenses/{}", licence.path), ..licence });
     }
     let list = format!("{about}/RECORD");
@@ -60,7 +60,7 @@ fn metadata(release: &Release, version: &str) -> Result<String, String> {
         format!("Author-email: {} <{}>", names.get("maintainer.name")?, names.get("maintainer.email")?),
         format!("License-Expression: {}", names.get("project.license")?),
     ];
-    lines.extend(release.licences()?.iter().map(|licence| format!("License-File: {}", licence.path)));
+    lines.extend(release.licences().iter().map(|licence| format!("License-File: {}", licence.path)));
     lines.push("Classifier: Operating System :: POSIX :: Linux".into());
     lines.push("Requires-Python: >=3.8".into());
     lines.push("Description-Content-Type: text/markdown".into());
