@@ -1,25 +1,28 @@
-//! The files that the rules read: text files that git tracks or would add.
+//! The files that the rules read: those that git tracks or would add.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use crate::places;
 
-/// Path from the root, with forward slashes → text.
+/// Path from the root, with forward slashes → text. A file that is not text, such as a picture, has none.
 #[derive(Default)]
 pub struct Tree {
     pub files: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// The real tree; a file that is not text is left out.
+    /// The real tree.
     pub fn real() -> Tree {
         // Only the command line may say that a tree of another owner is fine to read.
         let args = ["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
         let output = places::at_root("git", &args).output().expect("the tidy rules need git");
         assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
         let names = String::from_utf8(output.stdout).expect("file names are UTF-8");
-        let read = |name: &str| Some((name.to_owned(), fs::read_to_string(places::root().join(name)).ok()?));
+        let read = |name: &str| {
+            let bytes = fs::read(places::root().join(name)).ok()?;
+            Some((name.to_owned(), String::from_utf8(bytes).unwrap_or_default()))
+        };
         Tree { files: names.split('\0').filter(|name| !name.is_empty()).filter_map(read).collect() }
     }
 
