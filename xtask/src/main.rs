@@ -50,6 +50,7 @@ cargo xtask soak [--only STEP | FILTER] [--suite DIR]
                                   relying-parties (stock programs, and the guides of docs/guides),
                                   templates (those of sarsen new, with their frameworks),
                                   edge (HTTP/2, TLS, ACME, proxies, attacks), cost (the worst requests),
+                                  packages (installed in bare Debians, by npm and by uv),
                                   openid (the suite of the OpenID Foundation, built in DIR; skipped without one),
                                   archives (of `dist`, in a bare Debian; skipped without one),
                                   schedules (orders of threads), fuzz-targets (they compile),

@@ -87,6 +87,10 @@ pub static CADDY_FOR_INSTANCES: Need = Need {
     megabytes: 60,
     present: || go::caddy().is_file(),
 };
+pub static LINTIAN: Need = debian::package(&["lintian"], 130, || places::on_path("lintian"));
+pub static SKOPEO: Need = debian::package(&["skopeo"], 45, || places::on_path("skopeo"));
+pub static UMOCI: Need = debian::package(&["umoci"], 15, || places::on_path("umoci"));
+pub static BINUTILS: Need = debian::package(&["binutils"], 25, || places::on_path("readelf"));
 pub static H2LOAD: Need = debian::package(&["nghttp2-client"], 5, || places::on_path("h2load"));
 pub static IPROUTE: Need =
     debian::package(&["iproute2"], 3, || places::is_file("/usr/sbin/ip") || places::on_path("ip"));
@@ -116,6 +120,19 @@ pub static AUTHJS: Need = Need {
     present: node::has_relying_party,
 };
 
+pub static PYTHON_CLIENTS: Need = Need {
+    name: "uv and twine",
+    from: From::Own(python::install_package_clients),
+    megabytes: 90,
+    present: python::has_package_clients,
+};
+pub static VERDACCIO: Need = Need {
+    name: "Verdaccio, a registry of npm",
+    from: From::Own(node::install_registry),
+    megabytes: 60,
+    present: node::has_registry,
+};
+
 /// In this order: the Python environment may carry Node.js.
 pub static RELYING_PARTIES: [&Need; 10] =
     [&APACHE, &CHROMIUM, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
@@ -136,6 +153,21 @@ pub static EDGE: [&Need; 11] = [
     &NODE,
     &NODE_PACKAGES,
     &PEBBLE,
+];
+/// What the step `packages` of a soak runs with; in this order, as in `OUTSIDE`.
+pub static PACKAGES: [&Need; 12] = [
+    &MMDEBSTRAP,
+    &LINTIAN,
+    &SKOPEO,
+    &UMOCI,
+    &BINUTILS,
+    &IPROUTE,
+    &OPENSSL,
+    &PYTHON,
+    &PYTHON_PACKAGES,
+    &PYTHON_CLIENTS,
+    &NODE,
+    &VERDACCIO,
 ];
 /// What the step `long` of a soak runs with, beside the databases.
 pub static LONG: [&Need; 3] = [&NGINX, &CADDY_FOR_INSTANCES, &PROMTOOL];

@@ -40,6 +40,11 @@ pub fn edge() -> PathBuf {
     root().join("tests/edge")
 }
 
+/// The tests of the packages.
+pub fn packages() -> PathBuf {
+    root().join("tests/packages")
+}
+
 pub fn cost() -> PathBuf {
     root().join("tests/cost")
 }

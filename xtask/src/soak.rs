@@ -6,6 +6,7 @@
 //! - `templates`: the templates of `sarsen new`, each from an empty folder to a plan that changes on the open page, with
 //!   packages from the registries (`tests/templates`).
 //! - `edge`: HTTP/2, TLS and the proxies of `deploy` with stock clients, and clients that attack (`tests/edge`).
+//! - `packages`: what `cargo xtask packages` makes is installed where its users are (`tests/packages`).
 //! - `cost`: the instructions of the worst requests, and what they do to others (`tests/cost`).
 //! - `openid`: the certification plans of the OpenID Foundation (`tests/openid`), by a suite that was built in the folder of
 //!   `--suite`; a counted skip without it.
@@ -30,11 +31,12 @@ use crate::{needs, places, process, tiers};
 
 type Step = fn(&mut Report, &Servers, &Chosen<'_>);
 
-const STEPS: [(&str, Step); 10] = [
+const STEPS: [(&str, Step); 11] = [
     ("cross", cross),
     ("relying-parties", relying_parties),
     ("templates", templates),
     ("edge", edge),
+    ("packages", packages),
     ("cost", cost),
     ("openid", openid),
     ("archives", archives),
@@ -73,6 +75,9 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     if wanted("edge") {
         needed.extend(needs::EDGE);
     }
+    if wanted("packages") {
+        needed.extend(needs::PACKAGES);
+    }
     if wanted("long") {
         needed.extend(needs::LONG);
     }
@@ -93,7 +98,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     Ok(report)
 }
 
-/// A filter means the long tests; the names of the steps `openid` and `templates` may stand alone.
+/// A filter means the long tests; the names of the steps `openid`, `templates` and `packages` may stand alone.
 fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
     let is_step = |name: &str| STEPS.iter().any(|(known, _)| *known == name);
     let of = |only, filter, suite| Ok(Chosen { only, filter, suite });
@@ -104,7 +109,7 @@ fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
     match args {
         [] => of(None, "soak_", suite),
         ["openid"] | ["--only", "openid"] => of(Some("openid"), "soak_", suite),
-        ["templates"] if suite.is_none() => of(Some("templates"), "soak_", None),
+        [step @ ("templates" | "packages")] if suite.is_none() => of(Some(*step), "soak_", None),
         _ if suite.is_some() => Err("--suite DIR goes with all steps, or with openid".into()),
         ["--only", step] if is_step(step) => of(Some(*step), "soak_", None),
         ["--only", ..] => Err(format!("--only takes one of {}", STEPS.map(|(name, _)| name).join(", "))),
@@ -145,6 +150,16 @@ fn edge(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
     report.step("edge", || {
         let mut python = pytest(places::edge(), built(&["--features", "acme"], "debug")?);
         python.env("SARSEN_NODE", needs::node(&[])?.get_program()).env("SARSEN_GO", places::go_programs());
+        counted(&mut python)
+    });
+}
+
+fn packages(report: &mut Report, _servers: &Servers, _: &Chosen<'_>) {
+    report.step("packages", || {
+        let mut python = pytest(places::packages(), built(&[], "debug")?);
+        let own = std::env::current_exe().map_err(|error| format!("this program's own file: {error}"))?;
+        // How long each takes from one line to a user who is signed in is part of the output.
+        python.arg("-rP").env("SARSEN_NODE", needs::node(&[])?.get_program()).env("SARSEN_XTASK", own);
         counted(&mut python)
     });
 }
@@ -278,10 +293,11 @@ fn a_filter_means_the_long_tests() {
         assert_eq!(chosen(&["--only", step]), of(Some(step), "soak_", None));
     }
     assert_eq!(chosen(&["templates"]), of(Some("templates"), "soak_", None));
+    assert_eq!(chosen(&["packages"]), of(Some("packages"), "soak_", None));
     assert_eq!(chosen(&["soak_moves"]), of(Some("long"), "soak_moves", None));
     assert!(chosen(&["--only", "everything"]).is_err_and(|text| {
         text.contains(
-            "cross, relying-parties, templates, edge, cost, openid, archives, schedules, fuzz-targets, long",
+            "cross, relying-parties, templates, edge, packages, cost, openid, archives, schedules, fuzz-targets, long",
         )
     }));
     assert!(chosen(&["--fast"]).is_err());

@@ -40,6 +40,14 @@ pub fn install_relying_party() -> Result<(), String> {
     install_in(&relying_party())
 }
 
+pub fn has_registry() -> bool {
+    stamp(&places::packages()).fits()
+}
+
+pub fn install_registry() -> Result<(), String> {
+    install_in(&places::packages())
+}
+
 fn relying_party() -> PathBuf {
     places::relying_parties().join("authjs")
 }

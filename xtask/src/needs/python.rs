@@ -26,6 +26,14 @@ pub fn install_relying_parties() -> Result<(), String> {
     install_list(&relying_parties())
 }
 
+pub fn has_package_clients() -> bool {
+    package_clients().fits() && places::python().exists()
+}
+
+pub fn install_package_clients() -> Result<(), String> {
+    install_list(&package_clients())
+}
+
 fn install_list(stamp: &Stamp) -> Result<(), String> {
     environment()?;
     install(&["--requirement", &stamp.list.to_string_lossy()])?;
@@ -58,4 +66,9 @@ fn outside() -> Stamp {
 fn relying_parties() -> Stamp {
     let list = places::relying_parties().join("requirements.txt");
     Stamp { list, file: venv().join(".installed-relying-parties") }
+}
+
+fn package_clients() -> Stamp {
+    let list = places::packages().join("requirements.txt");
+    Stamp { list, file: venv().join(".installed-package-clients") }
 }
