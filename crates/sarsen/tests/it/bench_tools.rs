@@ -113,3 +113,29 @@ fn script(path: &Path, text: &str) {
     std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("written");
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("set");
 }
+
+#[test]
+fn the_mix_of_accounts_is_accepted_by_a_real_server() {
+    let place = Place::new();
+    let program = beside(&place, crate::PROGRAM, "sarsen");
+    beside(&place, LOAD_GENERATOR, "sarsen-bench");
+    let flags = "bench auth --rate 150 --hash-share 0.1 --users 8 --accounts 2 --duration 1s --warmup 0 --data-dir . --json out.json";
+    let mut command = Command::new(&program);
+    command.args(flags.split(' ')).current_dir(place.root()).env_clear();
+    let ended = command.output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    let json = std::fs::read(place.path("out.json")).expect("it was written");
+    let report: serde_json::Value = serde_json::from_slice(&json).expect("it is JSON");
+    let run = &report["levels"][0];
+    assert_eq!(run["failures"], serde_json::json!([]));
+    let accepted = |name: &str| {
+        let kinds = run["kinds"].as_array().into_iter().flatten();
+        kinds.filter(|kind| kind["request"] == name).filter_map(|kind| kind["accepted"].as_u64()).sum::<u64>()
+    };
+    for name in ["POST /o/{slug}/login", "GET /api/organizations/{org}/audit", "POST /api/organizations"] {
+        assert!(accepted(name) > 0, "{name}: {run}");
+    }
+    let hashed = run["by_hashing"]["hashing"]["accepted"].as_u64();
+    assert_eq!(hashed, Some(accepted("POST /o/{slug}/login") + accepted("POST /o/{slug}/signup")));
+}
