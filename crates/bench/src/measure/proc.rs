@@ -54,6 +54,8 @@ impl ProcessUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTimes {
     pub total: u64,
+    /// With time in which the cores waited for a disk.
+    pub idle: u64,
     /// CPU steal: time that the hypervisor gave to other machines.
     pub steal: u64,
 }
@@ -68,6 +70,14 @@ impl CpuTimes {
         let total = self.total.saturating_sub(earlier.total);
         let steal = self.steal.saturating_sub(earlier.steal);
         if total == 0 { 0.0 } else { 100.0 * steal as f64 / total as f64 }
+    }
+
+    /// The share of the time since `earlier` in which the cores ran something, from 0.0 to 1.0. Not stolen time, nor time in
+    /// which they waited for a disk.
+    pub fn busy_share_since(&self, earlier: &CpuTimes) -> f64 {
+        let total = self.total.saturating_sub(earlier.total);
+        let other = (self.idle + self.steal).saturating_sub(earlier.idle + earlier.steal);
+        if total == 0 { 0.0 } else { total.saturating_sub(other) as f64 / total as f64 }
     }
 }
 
@@ -111,7 +121,9 @@ pub fn parse_cpu_times(stat: &str) -> Option<CpuTimes> {
     let line = stat.lines().find(|line| line.starts_with("cpu "))?;
     let fields: Vec<u64> =
         line.split_ascii_whitespace().skip(1).take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-    Some(CpuTimes { total: fields.iter().sum(), steal: fields.get(7).copied().unwrap_or(0) })
+    let field = |index: usize| fields.get(index).copied().unwrap_or(0);
+    // Idle time, and time in which the cores waited for a disk.
+    Some(CpuTimes { total: fields.iter().sum(), idle: field(3) + field(4), steal: field(7) })
 }
 
 /// CPU time of the thread of the generator, and its wait for a core.

@@ -19,10 +19,11 @@ fn memory_of_a_process() {
 }
 
 #[test]
-fn steal_of_the_machine() {
+fn steal_and_work_of_the_machine() {
     let before = parse_cpu_times("cpu  100 0 100 700 0 0 0 100 0 0\ncpu0 1 2 3\n").unwrap();
     let after = parse_cpu_times("cpu  200 0 150 1540 0 0 0 110 9 9\ncpu0 1 2 3\n").unwrap();
     assert_eq!(after.steal_percent_since(&before), 1.0);
+    assert_eq!(after.busy_share_since(&before), 0.15);
 }
 
 #[test]

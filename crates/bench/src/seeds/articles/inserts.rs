@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::report::thousands;
 use crate::seeds::page::{Found, Shortfalls, Table, ms};
 use crate::seeds::row::{Row, Scale, of_run};
 
@@ -28,8 +29,8 @@ an Apple M1 Max with 32 GB; `hey -c N -z 10s -m POST`, three runs each, their me
 machine with 16 newer cores and 16 workers took 4,272 requests a second from 128 connections, 29.2 ms in the mean and 65.1 ms at most.
 
 Ours: `POST /requests` of `examples/request_log`, a row with the same columns a request, by the same `hey`, and by the own load
-generator in a run of its own. `hey` uses more CPU time than the server, so from 64 connections on it is the limit. The last
-column of each half is the slowest response.
+generator in a run of its own. Both take CPU time of the same machine, so with many connections the generator may be the limit
+before the server is.
 ";
 
 fn connections() -> impl Iterator<Item = u64> {
@@ -120,11 +121,17 @@ pub(super) fn section(found: &Found<'_>) -> String {
             let [rate, mean] = [figures.count("per_second"), figures.ms("mean_ms")];
             [rate, mean, figures.ms("p99_ms"), figures.count("not_accepted"), figures.ms("max_ms")]
         });
-        let cells = std::iter::once(connections.to_string()).chain(article.map(str::to_owned));
+        let cells = std::iter::once(thousands(connections)).chain(article.map(str::to_owned));
         table.row(cells.chain(hey).chain(own));
     }
     let runs = found.runs(&ids());
-    format!("{TEXT}\n{}\n{}\n{runs}", table.render(), shortfalls(found).render())
+    let at = |connections| found.figures(&own(connections));
+    let cpu = found.cpu_time([
+        ("16 connections, own generator", at(16)),
+        ("256 connections", at(256)),
+        ("1,024 connections", at(1_024)),
+    ]);
+    format!("{TEXT}\n{}\n{}\n{cpu}\n{runs}", table.render(), shortfalls(found).render())
 }
 
 fn shortfalls(found: &Found<'_>) -> Shortfalls {

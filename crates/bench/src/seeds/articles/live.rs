@@ -110,7 +110,11 @@ fn level<'a>(run: Figures<'a>, users: u64) -> Option<Figures<'a>> {
 pub(super) fn section(found: &Found<'_>) -> String {
     let (ramp, ended) = (ramp(found).render(), ended(found));
     let (compared, missing) = (compared(found).render(), shortfalls(found).render());
-    format!("{TEXT}\n{ramp}{ended}\n{COMPARED}\n{compared}\n{missing}\n{}", found.runs(&ids()))
+    let at = |id| found.figures(id).and_then(|run| level(run, LEVELS[0]));
+    let names: Vec<_> =
+        TOPOLOGIES.iter().map(|(id, name, _)| (format!("{name}, 1,050 users"), at(id))).collect();
+    let cpu = found.cpu_time(names.iter().map(|(name, level)| (name.as_str(), *level)));
+    format!("{TEXT}\n{ramp}{ended}\n{COMPARED}\n{compared}\n{missing}\n{cpu}\n{}", found.runs(&ids()))
 }
 
 fn ramp(found: &Found<'_>) -> Table {

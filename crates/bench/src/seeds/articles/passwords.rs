@@ -16,7 +16,7 @@ const ARGON2_MIN: f64 = 0.9;
 const TEXT: &str = "\
 ## 001: sign-ins with passwords on SQLite
 
-A server with SQLite that registers users, signs them in, lets owners of the platform approve organizations, writes an audit trail and sends
+A server with SQLite that registers users, signs them in, lets owners of the platform approve organizations, writes an audit trail and manages
 webhooks. It had collapsed at 130 requests a second: Argon2 ran on the threads of the runtime, each request wrote an audit row and a \"last seen\", and queues had no
 end. Then hashing got its own threads and a limit, audit rows are written up to a second after the reply, \"last seen\" once in five minutes,
 and a full server answers 429. The article does not say which share of the requests hashes. With p95 at 4.88 ms and 50 ms a hash, it
@@ -145,8 +145,12 @@ pub(super) fn section(found: &Found<'_>) -> String {
         let cells = std::iter::once(name.to_owned()).chain(article.map(str::to_owned));
         table.row(cells.chain(ours.iter().map(cell)));
     }
+    let cpu = found.cpu_time([
+        ("saturation, a quarter hashes", found.figures(&saturation("0.25"))),
+        ("saturation, a twentieth", found.figures(&saturation("0.05"))),
+    ]);
     let (missing, runs) = (shortfalls(found).render(), found.runs(&ids()));
-    format!("{TEXT}\n{}\n{missing}\n{}\n\n{DIAGRAMS}", table.render(), runs.trim_end())
+    format!("{TEXT}\n{}\n{missing}\n{cpu}\n{}\n\n{DIAGRAMS}", table.render(), runs.trim_end())
 }
 
 fn shortfalls(found: &Found<'_>) -> Shortfalls {

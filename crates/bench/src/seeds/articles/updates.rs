@@ -135,7 +135,12 @@ pub(super) fn section(found: &Found<'_>) -> String {
     }
     let (article, ours, beside) = (article.render(), arrivals(found).render(), baselines(found).render());
     let (missing, runs) = (shortfalls(found).render(), found.runs(&ids()));
-    format!("{TEXT}\n{article}\n{OURS}\n{ours}\n{BESIDE}\n{beside}\n{missing}\n{runs}")
+    let cpu = found.cpu_time([
+        ("a million a minute, 150 connections", found.figures(&minute(150))),
+        ("a million a minute, 1,000 connections", found.figures(&minute(1_000))),
+        ("a million a minute on SQLite", found.figures(SQLITE)),
+    ]);
+    format!("{TEXT}\n{article}\n{OURS}\n{ours}\n{BESIDE}\n{beside}\n{missing}\n{cpu}\n{runs}")
 }
 
 fn arrivals(found: &Found<'_>) -> Table {
