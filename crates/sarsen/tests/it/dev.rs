@@ -414,6 +414,9 @@ fn with_script_named(place: &Place, program: &str) -> Ended {
 fn what_cannot_be_changed_is_said_by_its_place() {
     let place = product(YAML);
     assert_eq!(with_script(&place, "true").code, 0);
+    let refused = YAML.replace("currency: EUR", "currency: USD") + "  - {email: nobody@example.test}\n";
+    std::fs::write(place.path("sarsen.yaml"), refused).expect("written");
+    assert_eq!(with_script(&place, "true").code, 2);
     for (from, to, expected) in [
         ("kind: native", "kind: spa", "12:31: clients.phone-app.kind: this cannot be changed, and is native"),
         ("currency: EUR", "currency: USD", "5:65: plans[0].currency: this cannot be changed, and is EUR"),
@@ -424,4 +427,8 @@ fn what_cannot_be_changed_is_said_by_its_place() {
         assert_eq!(refused.code, 2, "{}", refused.stderr);
         assert!(refused.stderr.contains(&format!("sarsen.yaml:{expected}")), "{}", refused.stderr);
     }
+    std::fs::write(place.path("sarsen.yaml"), YAML.replace("slug: example", "slug: other")).expect("written");
+    let moved = with_script(&place, "true");
+    let kept = "still on the server: organization example. ";
+    assert!(moved.stderr.contains(kept), "what was refused was never there:\n{}", moved.stderr);
 }

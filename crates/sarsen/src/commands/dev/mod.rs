@@ -164,17 +164,19 @@ impl Server<'_> {
         let declaration = &self.source.declaration;
         let record = &mut self.folder.record;
         let completed = record.credentials.clone().completed(app, declaration);
-        let names = declaration.names();
-        let kept: Vec<String> = record.declared.difference(&names).cloned().collect();
-        let before = record.declared.len();
-        record.declared.extend(names);
-        if record.credentials != completed || record.declared.len() != before {
+        if record.credentials != completed {
             record.credentials = completed;
             self.folder.save()?;
         }
         let credentials = &self.folder.record.credentials;
         let applied = declared::apply(app, declaration.clone(), credentials).await;
         let applied = applied.map_err(|refusal| self.source.refused(&refusal))?;
+        let (names, record) = (declaration.names(), &mut self.folder.record);
+        let kept: Vec<String> = record.declared.difference(&names).cloned().collect();
+        if !names.is_subset(&record.declared) {
+            record.declared.extend(names);
+            self.folder.save()?;
+        }
         if !kept.is_empty() {
             output::tell(&format!(
                 "sarsen: no longer declared, and still on the server: {}. To begin anew, stop the server and remove {}",

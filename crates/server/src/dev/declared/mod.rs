@@ -92,11 +92,12 @@ impl Declaration {
 
     /// A name for each thing that it declares, such as `plan pro`.
     pub fn names(&self) -> BTreeSet<String> {
+        let organization = [format!("organization {}", self.organization.slug)];
         let services = self.services.iter().map(|service| format!("service {}", service.slug));
         let plans = self.plans.iter().map(|plan| format!("plan {}", plan.slug));
         let clients = self.client_keys().map(|key| format!("client {key}"));
         let users = self.users.iter().map(|user| format!("user {}", user.email));
-        services.chain(plans).chain(clients).chain(users).collect()
+        organization.into_iter().chain(services).chain(plans).chain(clients).chain(users).collect()
     }
 }
 
@@ -244,8 +245,14 @@ mod tests {
         assert_eq!(wrong(GOOD), Vec::<String>::new());
         let good = Declaration::read(GOOD.as_bytes()).unwrap_or_else(|_| panic!("it is right"));
         let names: Vec<String> = good.names().into_iter().collect();
-        let all =
-            ["client web", "plan pro", "service notes", "user ada@example.test", "user grace@example.test"];
+        let all = [
+            "client web",
+            "organization example",
+            "plan pro",
+            "service notes",
+            "user ada@example.test",
+            "user grace@example.test",
+        ];
         assert_eq!(names, all);
     }
 
