@@ -56,8 +56,8 @@ cargo xtask soak [--only STEP | FILTER] [--suite DIR]
                                   schedules (orders of threads), fuzz-targets (they compile),
                                   long (tests whose names begin with soak_, for hours if need be)
 cargo xtask packages [--only KIND]... [--dist DIR] [--names FILE]
-                                  what people install, from the archives in DIR (dist); KIND: install, npm, wheel, deb, image; names and
-                                  addresses are those of FILE (packaging/names.toml)
+                                  what people install, from the archives in DIR (dist); KIND: install, npm, wheel, deb,
+                                  image, crates; names and addresses are those of FILE (packaging/names.toml)
 cargo xtask fuzz [TARGET] [--seconds N]
                                   the parsers of foreign bytes under random bytes, a minute each (needs nightly)
 cargo xtask dist [--target TRIPLE]... [--key FILE] [--out DIR]

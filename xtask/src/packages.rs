@@ -5,11 +5,13 @@
 //!   this machine.
 //! - `npm.rs`: a launcher and a package for each platform. `wheel.rs`: the same for Python; `zip.rs`.
 //! - `deb.rs`: Debian packages. `image.rs`: an OCI image; `glibc.rs`: its libraries. `elf.rs`: which ones a program loads.
+//! - `crates.rs`: the crates that a back end is built from.
 //! - `entry.rs`, `tools.rs`: files, archives, and the programs that compress and sum them.
 //!
 //! The same archives make the same packages, byte for byte: the time of every file is that of the program in its archive.
 //! Nothing is published, and no package downloads or runs anything when it is installed.
 
+mod crates;
 mod deb;
 mod elf;
 mod entry;
@@ -130,12 +132,13 @@ impl Release {
 
 type Build = fn(&Release) -> Result<Vec<PathBuf>, String>;
 
-const KINDS: [(&str, Build); 5] = [
+const KINDS: [(&str, Build); 6] = [
     ("install", install::build),
     ("npm", npm::build),
     ("wheel", wheel::build),
     ("deb", deb::build),
     ("image", image::build),
+    ("crates", crates::build),
 ];
 
 pub fn run(args: &[&str]) -> Result<Report, String> {
