@@ -53,6 +53,8 @@ impl ProcessUse {
 /// The CPU time of the machine since its start, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTimes {
+    /// Of the machine, also those that this process may not use.
+    pub cores: usize,
     pub total: u64,
     /// With time in which the cores waited for a disk.
     pub idle: u64,
@@ -72,12 +74,11 @@ impl CpuTimes {
         if total == 0 { 0.0 } else { 100.0 * steal as f64 / total as f64 }
     }
 
-    /// The share of the time since `earlier` in which the cores ran something, from 0.0 to 1.0. Not stolen time, nor time in
-    /// which they waited for a disk.
-    pub fn busy_share_since(&self, earlier: &CpuTimes) -> f64 {
+    /// Mean number of cores that ran something since `earlier`. Not stolen time, nor time in which they waited for a disk.
+    pub fn cores_busy_since(&self, earlier: &CpuTimes) -> f64 {
         let total = self.total.saturating_sub(earlier.total);
         let other = (self.idle + self.steal).saturating_sub(earlier.idle + earlier.steal);
-        if total == 0 { 0.0 } else { total.saturating_sub(other) as f64 / total as f64 }
+        if total == 0 { 0.0 } else { self.cores as f64 * total.saturating_sub(other) as f64 / total as f64 }
     }
 }
 
@@ -123,7 +124,9 @@ pub fn parse_cpu_times(stat: &str) -> Option<CpuTimes> {
         line.split_ascii_whitespace().skip(1).take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
     let field = |index: usize| fields.get(index).copied().unwrap_or(0);
     // Idle time, and time in which the cores waited for a disk.
-    Some(CpuTimes { total: fields.iter().sum(), idle: field(3) + field(4), steal: field(7) })
+    let is_core = |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| !rest.starts_with(' '));
+    let cores = stat.lines().filter(is_core).count();
+    Some(CpuTimes { cores, total: fields.iter().sum(), idle: field(3) + field(4), steal: field(7) })
 }
 
 /// CPU time of the thread of the generator, and its wait for a core.

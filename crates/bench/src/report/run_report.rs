@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::load::Outcome;
 use crate::load::SecondRow;
-use crate::measure::{CpuTimes, FsyncCost, KindRecord, MemoryUse, ProcessUse, Recorder, RequestKind};
+use crate::measure::{FsyncCost, KindRecord, MemoryUse, ProcessUse, Recorder, RequestKind};
 
 /// The generator, or a pinned server, is saturated at this share of its cores.
 const BUSY_MAX: f64 = 0.95;
@@ -162,7 +162,7 @@ impl RunReport {
             server_memory: servers.memory,
             servers: server_rows(&outcome, seconds),
             steal_percent,
-            machine_cores_used: machine_cores_used(closed.machine.zip(opened.machine)),
+            machine_cores_used: closed.machine.zip(opened.machine).map(|(b, a)| b.cores_busy_since(&a)),
             fsync: monitored.fsync.clone(),
             absolute_latencies_count: generator.lag_p99_us < LAG_P99_US_MAX
                 && steal_percent.is_some_and(|percent| percent < STEAL_PERCENT_MAX),
@@ -176,11 +176,6 @@ impl RunReport {
     pub fn not_accepted(&self) -> u64 {
         self.total.refused + self.total.failed
     }
-}
-
-fn machine_cores_used(times: Option<(CpuTimes, CpuTimes)>) -> Option<f64> {
-    let cores = std::thread::available_parallelism().ok()?.get() as f64;
-    times.map(|(closed, opened)| closed.busy_share_since(&opened) * cores)
 }
 
 fn generator_report(

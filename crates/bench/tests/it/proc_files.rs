@@ -20,10 +20,12 @@ fn memory_of_a_process() {
 
 #[test]
 fn steal_and_work_of_the_machine() {
-    let before = parse_cpu_times("cpu  100 0 100 700 0 0 0 100 0 0\ncpu0 1 2 3\n").unwrap();
-    let after = parse_cpu_times("cpu  200 0 150 1540 0 0 0 110 9 9\ncpu0 1 2 3\n").unwrap();
+    let before =
+        parse_cpu_times("cpu  100 0 100 700 0 0 0 100 0 0\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n").unwrap();
+    let after =
+        parse_cpu_times("cpu  200 0 150 1540 0 0 0 110 9 9\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n").unwrap();
     assert_eq!(after.steal_percent_since(&before), 1.0);
-    assert_eq!(after.busy_share_since(&before), 0.15);
+    assert_eq!(after.cores_busy_since(&before), 0.3, "of two cores");
 }
 
 #[test]
