@@ -7,7 +7,7 @@ from release import BINARY, ROOT, run
 
 
 def test_a_back_end_builds_from_the_files(release, tmp_path):
-    run(BINARY, "new", "shop", "--template", "live", "--crates", release.folder, "--no-install", cwd=tmp_path)
+    run(BINARY, "new", "shop", "--template", "live", "--crates", release.folder, cwd=tmp_path)
     shop = tmp_path / "shop"
     own = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target/packages/back-end")}
     seen = json.loads(run("cargo", "metadata", "--format-version=1", cwd=shop, env=own))
