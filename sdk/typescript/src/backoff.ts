@@ -5,18 +5,24 @@ const LONGEST_MS = 30_000;
 /** A server may ask for a longer pause, up to this. Timers of browsers take 24 days at most. */
 const ASKED_MAX_MS = 300_000;
 
+/** So many attempts at a stream are so far apart at most: what was away for ten seconds is seen within a second. */
+const QUICK_ATTEMPTS = 15;
+const QUICK_MS = 900;
+
 /** A pause in milliseconds before the attempt number `attempt` (0 is the first). */
 export function pause(attempt: number, atLeastMs = 0, random: () => number = Math.random): number {
-  const limit = Math.max(Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 16)), 0);
-  return Math.min(atLeastMs, ASKED_MAX_MS) + limit * (0.5 + 0.5 * random());
+  return jittered(Math.max(Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 16)), 0), atLeastMs, random);
 }
-
-/** So many attempts are a second apart at most: what is away for ten seconds is seen within a second when it is back. */
-const QUICK_ATTEMPTS = 14;
 
 /** The pause before a stream is opened again, after `attempt` that failed: a page without one shows what has passed. */
 export function pauseOfStream(attempt: number, atLeastMs = 0, random: () => number = Math.random): number {
-  return pause(attempt <= 2 ? attempt : Math.max(2, attempt - QUICK_ATTEMPTS), atLeastMs, random);
+  if (attempt < 2) return pause(attempt, atLeastMs, random);
+  const later = attempt - QUICK_ATTEMPTS;
+  return later < 2 ? jittered(QUICK_MS, atLeastMs, random) : pause(later, atLeastMs, random);
+}
+
+function jittered(limitMs: number, atLeastMs: number, random: () => number): number {
+  return Math.min(atLeastMs, ASKED_MAX_MS) + limitMs * (0.5 + 0.5 * random());
 }
 
 /** A pause that a `bye` asks for, spread over its second half. */
