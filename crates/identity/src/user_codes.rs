@@ -74,10 +74,10 @@ impl UserCodes {
     }
 
     /// Creates a UUIDv7 for a time. Its random bits are an encryption of time and slot, so that this installation can
-    /// recompute them and the id does not reveal the number of codes. As in all ids, two bytes are the placement.
+    /// recompute them and the id does not reveal the number of codes.
     fn id(&self, time: u64, slot: u64) -> Result<DeviceId> {
         let tag = self.tags.encrypt(u128::from(time) << 64 | u128::from(slot))?;
-        let (high, low) = (tag >> 116, tag & 0x3f00_00ff_ffff_ffff);
+        let (high, low) = (tag >> 116, tag & (u128::MAX >> 66));
         Ok(DeviceId::from_uuid(u128::from(time) << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low))
     }
 }
