@@ -8,8 +8,8 @@
 //! | `sarsen-VERSION.cdx.json` | what the programs are made of: CycloneDX |
 //! | `SHA256SUMS`, `SHA256SUMS.sig` | the sums of all that is there, and an Ed25519 signature over them |
 //!
-//! The same commit gives the same bytes, in whatever folder and whenever it is built (record 0110). `docs/operate/archives.md`
-//! is for those who check them.
+//! The same program makes the same archive, in whatever folder and whenever it is packed. That the same commit makes the same
+//! program is meant, and not checked yet (record 0110). `docs/operate/archives.md` is for those who check archives.
 //!
 //! Layout: `target.rs` has the table of what is built, `tools.rs` fetches compilers, `build.rs` runs them, `pack.rs` makes an
 //! archive, `licences.rs` and `sbom.rs` read what others wrote, `sums.rs` adds up and signs.
