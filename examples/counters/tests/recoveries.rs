@@ -18,7 +18,8 @@ use store::testing::say_skipped;
 /// Faults of a kind; the soak has more.
 const ROUNDS: usize = 1;
 const SOAK_ROUNDS: usize = 20;
-/// From `/readyz` on. In the one round beside other tests it counts from the page's stream on, if that was opened later.
+/// From `/readyz` on, or from the page's stream on, if that was opened later: by the pause of a `bye`, which spreads pages over
+/// some seconds, or in the one round beside other tests.
 const RIGHT_WITHIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -104,6 +105,8 @@ struct Site {
     folder: tempfile::TempDir,
     token: String,
     counter: i64,
+    /// Whether the instances have told their pages when to come back.
+    said_bye: bool,
     _pooler: Pooler,
     server: OwnServer,
 }
@@ -130,13 +133,24 @@ impl Site {
             say_skipped("open pages: there is no Node.js");
             return None;
         };
-        let mut site =
-            Site { pages, instances, addresses, database, folder, token, counter, _pooler: pooler, server };
+        let mut site = Site {
+            pages,
+            instances,
+            addresses,
+            database,
+            folder,
+            token,
+            counter,
+            said_bye: false,
+            _pooler: pooler,
+            server,
+        };
         site.increment_and_see();
         Some(site)
     }
 
     fn stop_instances(&mut self, signal: &str) {
+        self.said_bye = signal == "-TERM";
         for instance in self.instances.drain(..) {
             instance.end(signal);
         }
@@ -174,7 +188,8 @@ impl Site {
         let ready = self.addresses.iter().map(|address| until_ready(address)).max().expect("two");
         let value = self.increment();
         let (shown, opened) = self.pages.until_shown(value);
-        let from = if rounds() == SOAK_ROUNDS { ready } else { ready.max(opened) };
+        let counts_from_ready = !self.said_bye && rounds() == SOAK_ROUNDS;
+        let from = if counts_from_ready { ready } else { ready.max(opened) };
         let took = shown.saturating_duration_since(from);
         assert!(took <= RIGHT_WITHIN, "round {round}: right after {took:?}");
         self.increment_and_see();
