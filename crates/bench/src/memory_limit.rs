@@ -157,7 +157,7 @@ fn control_group(mebibytes: u64, system: &System) -> Result<MemoryLimit, String>
 mod tests {
     use super::*;
 
-    /// A system of files: a cgroup v2 whose group `/app/shell` is that of this process.
+    /// A made-up /sys and /proc: a cgroup v2 whose group `/app/shell` is that of this process.
     fn system(root: &Path, subtree: &[(&str, &str)]) -> System {
         let mount = root.join("cgroup");
         fs::create_dir_all(mount.join("app/shell")).unwrap();

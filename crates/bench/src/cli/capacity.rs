@@ -69,7 +69,7 @@ pub struct CapacityArgs {
     /// Price of this machine a month, in any currency
     #[arg(long, value_name = "AMOUNT", value_parser = parse_rate)]
     pub price: Option<f64>,
-    /// Folder with the back ends of examples/ [default: that of sarsen]
+    /// Folder of the programs of examples/ [default: that of sarsen]
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
     #[command(flatten)]

@@ -47,7 +47,7 @@ pub struct SeedsArgs {
     /// The commit of the programs [default: what git says of their folder]
     #[arg(long, value_name = "ID")]
     pub commit: Option<String>,
-    /// Folder with the back ends of examples/ [default: that of sarsen]
+    /// Folder of the programs of examples/ [default: that of sarsen]
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
     /// Folder with the programs of PostgreSQL [default: the newest version that is installed]

@@ -53,7 +53,7 @@ impl ProcessUse {
 /// The CPU time of the machine since its start, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// Of the machine, also those that this process may not use.
+    /// All cores of the machine, also those that this process may not use.
     pub cores: usize,
     pub total: u64,
     /// With time in which the cores waited for a disk.

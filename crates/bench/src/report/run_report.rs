@@ -81,7 +81,7 @@ pub struct KindRow {
     pub refused_latency: Option<Quantiles>,
 }
 
-/// Requests that wait for a password hash, and those that do not.
+/// Latencies of the requests that wait for a password hash, and of the others.
 #[derive(Debug, Clone, Serialize)]
 pub struct ByHashing {
     pub hashing: KindRow,

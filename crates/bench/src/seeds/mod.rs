@@ -97,7 +97,7 @@ fn run_row(
     here: &Surroundings,
 ) -> Result<Record, Error> {
     let json = args.out.join(RAW).join(format!("{}.json", row.id.replace('/', "-")));
-    // The JSON of an earlier run would be taken for that of this one.
+    // If this run writes no JSON, that of an earlier one must not be read in its place.
     match std::fs::remove_file(&json) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(Error::io(format!("cannot remove {}", json.display()))(error));

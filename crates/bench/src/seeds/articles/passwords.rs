@@ -127,7 +127,7 @@ pub(super) fn section(found: &Found<'_>) -> String {
     let lines: [Line<'_>; 9] = [
         ("requests/s", ["135 (unstable)", "210", "467"], &|figures| figures.decimals("per_second", 1)),
         ("p95 of all", ["17,690 ms", "4.88 ms", "2,720 ms"], &|figures| figures.ms("p95_ms")),
-        ("p95 of those that hash", ["–"; 3], &|figures| figures.ms("hashing_p95_ms")),
+        ("p95 of requests that hash", ["–"; 3], &|figures| figures.ms("hashing_p95_ms")),
         ("p95 of the others", ["–"; 3], &|figures| figures.ms("others_p95_ms")),
         ("failed", ["0", "0.00 %", "0.01 %"], &|figures| figures.percent("not_accepted_percent")),
         ("share that hashes", ["–"; 3], &|figures| figures.percent("hashing_percent")),

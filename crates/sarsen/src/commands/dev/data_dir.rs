@@ -21,7 +21,7 @@ const IGNORED: &str = ".gitignore";
 /// The beginning of the names of temporary folders.
 const TEMPORARY: &str = "sarsen-dev-";
 
-/// What is kept between starts.
+/// What each start in the same folder finds again.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Record {
     made_by: String,

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-/// The ports of which a folder's name chooses one. Clients of the system's own range do not take them.
+/// The name of a folder chooses one of these ports. They are below those that the system gives to clients.
 const FIRST: u16 = 7100;
 const COUNT: u16 = 800;
 
