@@ -2,18 +2,23 @@
 
 use std::ops::AddAssign;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use crate::failures;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub passed: u64,
     pub failed: u64,
     /// Tests that ended because the machine lacks something. They prove nothing, so CI fails on them.
     pub skipped: u64,
+    /// The names of those that failed, each with what it said, as far as their runner tells.
+    pub failures: Vec<String>,
 }
 
 impl Counts {
-    pub const ONE_PASSED: Counts = Counts { passed: 1, failed: 0, skipped: 0 };
-    pub const ONE_FAILED: Counts = Counts { passed: 0, failed: 1, skipped: 0 };
-    pub const ONE_SKIPPED: Counts = Counts { passed: 0, failed: 0, skipped: 1 };
+    pub const ONE_PASSED: Counts = Counts { passed: 1, ..Counts::NONE };
+    pub const ONE_FAILED: Counts = Counts { failed: 1, ..Counts::NONE };
+    pub const ONE_SKIPPED: Counts = Counts { skipped: 1, ..Counts::NONE };
+    const NONE: Counts = Counts { passed: 0, failed: 0, skipped: 0, failures: Vec::new() };
 
     /// The tests of a runner that also has an exit status. A run that failed without a failed test
     /// (it did not compile, say) is one failure, and so is a run that held no test at all.
@@ -29,16 +34,18 @@ impl AddAssign for Counts {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.failures.extend(other.failures);
     }
 }
 
 /// `test result: ok. 12 passed; 0 failed; 1 ignored; …`, once for each test binary, and `SKIPPED …` of a test that ended
 /// early (`store::testing::say_skipped`). Ignored tests are those of the soak (`tidy/ignored.rs`).
 pub fn of_cargo(output: &str) -> Counts {
-    let mut counts = Counts::default();
+    let mut counts = Counts { failures: failures::of_cargo(output), ..Counts::NONE };
     for line in output.lines() {
         if line.starts_with("test result: ") {
-            counts += Counts { passed: before(line, " passed"), failed: before(line, " failed"), skipped: 0 };
+            counts.passed += before(line, " passed");
+            counts.failed += before(line, " failed");
         } else if line.starts_with("SKIPPED ") {
             counts += Counts::ONE_SKIPPED;
         }
@@ -56,6 +63,7 @@ pub fn of_node(output: &str) -> Counts {
         passed: number("pass "),
         failed: number("fail ") + number("cancelled "),
         skipped: number("skipped ") + number("todo "),
+        failures: failures::of_node(output),
     }
 }
 
@@ -67,6 +75,7 @@ pub fn of_pytest(output: &str) -> Counts {
         passed: before(line, " passed"),
         failed: before(line, " failed") + before(line, " error"),
         skipped: before(line, " skipped") + before(line, " xfailed"),
+        failures: failures::of_pytest(output),
     }
 }
 
@@ -85,37 +94,40 @@ mod tests {
     fn cargo_is_summed_over_binaries() {
         let text = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured\nx\n\
                     test result: FAILED. 3 passed; 2 failed; 0 ignored";
-        assert_eq!(of_cargo(text), Counts { passed: 15, failed: 2, skipped: 0 });
+        assert_eq!(of_cargo(text), Counts { passed: 15, failed: 2, skipped: 0, ..Counts::NONE });
     }
 
     #[test]
     fn a_skipped_test_is_counted_wherever_its_runner_says_it() {
         let cargo = "test pooler::a ... \nSKIPPED behind a pooler: there is no pgbouncer\nok\n\
                      test result: ok. 1 passed; 0 failed; 4 ignored";
-        assert_eq!(of_cargo(cargo), Counts { passed: 1, failed: 0, skipped: 1 });
+        assert_eq!(of_cargo(cargo), Counts { passed: 1, failed: 0, skipped: 1, ..Counts::NONE });
         let node = "ℹ pass 3\nℹ fail 0\nℹ cancelled 0\nℹ skipped 2\nℹ todo 1";
-        assert_eq!(of_node(node), Counts { passed: 3, failed: 0, skipped: 3 });
+        assert_eq!(of_node(node), Counts { passed: 3, failed: 0, skipped: 3, ..Counts::NONE });
         let pytest = "=== 2 passed, 3 skipped, 1 xfailed in 0.50s ===";
-        assert_eq!(of_pytest(pytest), Counts { passed: 2, failed: 0, skipped: 4 });
+        assert_eq!(of_pytest(pytest), Counts { passed: 2, failed: 0, skipped: 4, ..Counts::NONE });
     }
 
     #[test]
     fn node_counts_a_cancelled_test_as_failed() {
         let text = "ℹ tests 6\nℹ pass 3\nℹ fail 1\nℹ cancelled 2\nℹ duration_ms 12.5";
-        assert_eq!(of_node(text), Counts { passed: 3, failed: 3, skipped: 0 });
+        assert_eq!(of_node(text), Counts { passed: 3, failed: 3, skipped: 0, ..Counts::NONE });
     }
 
     #[test]
     fn pytest_counts_an_error_as_failed() {
         let text = "==== test session starts ====\n==== 1 failed, 2 passed, 1 error in 0.50s ====";
-        assert_eq!(of_pytest(text), Counts { passed: 2, failed: 2, skipped: 0 });
+        assert_eq!(of_pytest(text), Counts { passed: 2, failed: 2, ..Counts::NONE });
     }
 
     #[test]
     fn a_run_that_did_not_compile_or_held_no_test_has_failed() {
         assert_eq!(Counts::default().with_status(false), Counts::ONE_FAILED);
         assert_eq!(Counts::default().with_status(true), Counts::ONE_FAILED);
-        assert_eq!(Counts::ONE_PASSED.with_status(false), Counts { passed: 1, failed: 1, skipped: 0 });
+        assert_eq!(
+            Counts::ONE_PASSED.with_status(false),
+            Counts { passed: 1, failed: 1, skipped: 0, ..Counts::NONE }
+        );
         assert_eq!(Counts::ONE_PASSED.with_status(true), Counts::ONE_PASSED);
     }
 }

@@ -19,6 +19,7 @@ mod counts;
 mod databases;
 mod deny;
 mod dist;
+mod failures;
 mod fuzz;
 mod mariadb;
 mod needs;

@@ -23,7 +23,7 @@ impl Report {
             println!("{name}: {why}");
             Counts::ONE_FAILED
         });
-        let word = match counts {
+        let word = match &counts {
             Counts { failed: 1.., .. } => "FAILED",
             Counts { skipped: 1.., .. } => "SKIPS",
             _ => "ok",
@@ -35,7 +35,7 @@ impl Report {
             "{word:6} {name}: {} ok, {} not{}, {seconds:.1} s{used}",
             counts.passed,
             counts.failed,
-            skips(counts)
+            skips(&counts)
         );
         println!("── {line}");
         self.total += counts;
@@ -52,6 +52,9 @@ impl Report {
         for line in &self.lines {
             println!("{line}");
         }
+        for failure in &self.total.failures {
+            println!("\nFAILED {}", failure.trim_start_matches("FAILED "));
+        }
         println!();
         // The servers of the run have ended by now, and count.
         if let Some(seconds) = process::cpu_seconds() {
@@ -64,12 +67,12 @@ impl Report {
                 "A skipped test fails this run (CI is set): the lines that begin with SKIPPED name what is missing."
             );
         }
-        println!("{} passed, {} failed{}", self.total.passed, self.total.failed, skips(self.total));
+        println!("{} passed, {} failed{}", self.total.passed, self.total.failed, skips(&self.total));
         if is_good && !lacks { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 
 /// Nothing for a run without one.
-fn skips(counts: Counts) -> String {
+fn skips(counts: &Counts) -> String {
     if counts.skipped == 0 { String::new() } else { format!(", {} skipped", counts.skipped) }
 }
