@@ -15,10 +15,14 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub const ONE_PASSED: Counts = Counts { passed: 1, ..Counts::NONE };
-    pub const ONE_FAILED: Counts = Counts { failed: 1, ..Counts::NONE };
-    pub const ONE_SKIPPED: Counts = Counts { skipped: 1, ..Counts::NONE };
-    const NONE: Counts = Counts { passed: 0, failed: 0, skipped: 0, failures: Vec::new() };
+    pub const ONE_PASSED: Counts = Counts::of(1, 0, 0);
+    pub const ONE_FAILED: Counts = Counts::of(0, 1, 0);
+    pub const ONE_SKIPPED: Counts = Counts::of(0, 0, 1);
+    const NONE: Counts = Counts::of(0, 0, 0);
+
+    const fn of(passed: u64, failed: u64, skipped: u64) -> Counts {
+        Counts { passed, failed, skipped, failures: Vec::new() }
+    }
 
     /// The tests of a runner that also has an exit status. A run that failed without a failed test
     /// (it did not compile, say) is one failure, and so is a run that held no test at all.
