@@ -112,6 +112,8 @@ impl<'a> TestBed<'a> {
             arguments.extend(["--database".into(), url.into()]);
         }
         progress("set-up: starting the server under test");
+        // Users come from addresses of their own (`setup::address_of`), as behind a proxy.
+        let launcher = launcher.clone().with("SARSEN_TRUSTED_PROXIES", "127.0.0.1");
         let process = launcher.start("sarsen", &arguments, self.core, self.folder.path()).await?;
         let credentials = Credentials {
             email: process.ready_text("/owner/email")?.to_owned(),

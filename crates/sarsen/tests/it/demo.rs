@@ -54,6 +54,30 @@ fn the_same_folder_gives_the_same_demo() {
     assert!(second.text("/products/0/url").starts_with(second.issuer()), "the products have the new address");
 }
 
+#[test]
+fn a_demo_behind_a_tunnel_sees_the_addresses_of_its_users() {
+    let place = Place::new();
+    let demo = |proxies: &str| {
+        let mut command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", "127.0.0.1:0"]);
+        command.env("SARSEN_LOG", "warn,request=info").env("SARSEN_REQUEST_LOG", "true");
+        command.env("SARSEN_TRUSTED_PROXIES", proxies);
+        command
+    };
+    let mut running = Running::start(demo("127.0.0.1, ::1"), place.path("log"));
+    let says = serde_json::from_str(&running.line()).expect("a line of JSON");
+    let shown = Demo { running, says };
+    let request = ureq::get(format!("{}/readyz", shown.issuer())).header("x-forwarded-for", "203.0.113.9");
+    assert_eq!(request.call().expect("ready").status(), 200);
+    assert_eq!(shown.running.stop(), 0);
+    let log = std::fs::read_to_string(place.path("log")).expect("a log");
+    assert!(log.contains("address=203.0.113.9"), "{log}");
+
+    let refused = demo("127.0.0.1,tunnel").output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains("SARSEN_TRUSTED_PROXIES") && told.contains("\"tunnel\""), "{told}");
+}
+
 /// A demo whose page people read.
 fn with_page(place: &Place) -> (Running, String) {
     let command = place.sarsen(&["demo", "--data", "demo", "--listen", "127.0.0.1:0"]);

@@ -7,6 +7,7 @@ mod ports;
 mod summary;
 
 use crate::config::{Database, LogFormat};
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::program::Context;
 use crate::server_process;
@@ -14,7 +15,7 @@ use crate::{logs, output};
 use data_dir::DataDir;
 use ports::{Candidates, Ports};
 use server::demo::{self, Credentials, Demo};
-use server::{Bound, Limits, RequestLogFormat, Running, Settings, Store};
+use server::{Bound, Cidr, Limits, RequestLogFormat, Running, Settings, Store};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ use std::path::PathBuf;
                   \x20   sarsen demo\n\
                   \x20   sarsen demo --data mine      the same data and passwords each time\n\
                   \x20   sarsen demo --json --listen 127.0.0.1:0 | jq .issuer\n\
+                  \x20   SARSEN_TRUSTED_PROXIES=127.0.0.1 sarsen demo      behind a tunnel on this machine\n\
                   \n\
                   Without --data the folder is target/sarsen-demo if there is a folder target, otherwise sarsen-demo in the\n\
                   folder for temporary files.")]
@@ -51,20 +53,48 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let colours = environment.get("NO_COLOR").is_none();
     let _log = logs::start(environment.get("SARSEN_LOG").unwrap_or("warn"), LogFormat::Text, colours)?;
 
+    let surroundings = Surroundings::of(environment)?;
+
     server_process::keep_files_private();
     let bound = candidates.bind_next()?;
     let folder = DataDir::open(args.data.clone().unwrap_or_else(data_dir::default_path), database)?;
     let mut options = server::store_options(folder.database().url());
     options.writer = context.writer_limits.clone();
     let store = server_process::open_store(folder.database(), options)?;
-    let is_logged = environment.get("SARSEN_REQUEST_LOG") == Some("true");
-    let request_log = is_logged.then_some(RequestLogFormat::Text);
     let served =
-        server_process::runtime()?.block_on(serve(args, &folder, &store, bound, candidates, request_log));
+        server_process::runtime()?.block_on(serve(args, &folder, &store, bound, candidates, &surroundings));
     if served.is_err() {
         store.close();
     }
     served
+}
+
+/// The settings that a demo takes from the environment, where `serve` has a file too.
+struct Surroundings {
+    request_log: Option<RequestLogFormat>,
+    /// Who may send the address of their client: a tunnel, or the load generator.
+    trusted_proxies: Vec<Cidr>,
+}
+
+impl Surroundings {
+    fn of(environment: &Environment) -> Result<Surroundings> {
+        let is_logged = environment.get("SARSEN_REQUEST_LOG") == Some("true");
+        let listed = environment.get("SARSEN_TRUSTED_PROXIES").unwrap_or_default();
+        let blocks = listed.split(',').map(str::trim).filter(|block| !block.is_empty());
+        let wrong = |block: &str| {
+            Error::usage(format!(
+                "SARSEN_TRUSTED_PROXIES has {block:?}; use addresses and networks, like 127.0.0.1,10.0.0.0/8"
+            ))
+        };
+        let trusted_proxies =
+            blocks.map(|block| block.parse().map_err(|_| wrong(block))).collect::<Result<_>>()?;
+        Ok(Surroundings { request_log: is_logged.then_some(RequestLogFormat::Text), trusted_proxies })
+    }
+
+    fn settings(&self, issuer: &str) -> Settings {
+        let trusted_proxies = self.trusted_proxies.clone();
+        Settings { request_log: self.request_log, trusted_proxies, ..Settings::new(issuer) }
+    }
 }
 
 /// Reads `sqlite:PATH`, `postgres://…` or `mysql://…`.
@@ -79,10 +109,10 @@ async fn serve(
     store: &Store,
     bound: Bound,
     candidates: Candidates<'_>,
-    request_log: Option<RequestLogFormat>,
+    surroundings: &Surroundings,
 ) -> Result<()> {
     let signals = server_process::signals()?;
-    let (running, issuer, credentials) = start(folder, store, bound, candidates, request_log).await?;
+    let (running, issuer, credentials) = start(folder, store, bound, candidates, surroundings).await?;
     let summary = summary::Summary { issuer: &issuer, credentials: &credentials, folder: folder.path() };
     if args.json {
         output::print(&format!("{}\n", summary.json()?))?;
@@ -99,11 +129,11 @@ async fn start(
     store: &Store,
     mut bound: Bound,
     mut candidates: Candidates<'_>,
-    request_log: Option<RequestLogFormat>,
+    surroundings: &Surroundings,
 ) -> Result<(Running, String, Credentials)> {
     loop {
         let issuer = format!("http://localhost:{}", bound.addresses().first().map_or(0, SocketAddr::port));
-        let settings = Settings { request_log, ..Settings::new(&issuer) };
+        let settings = surroundings.settings(&issuer);
         let app = server_process::app(
             store.clone(),
             settings,
