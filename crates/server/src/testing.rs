@@ -18,6 +18,7 @@ use browser::{Cookies, Form, forms};
 use fixture::Fixture;
 use identity::Time;
 use identity::keys::{self, Algorithm, NewKey};
+use identity::secrets::Random;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -145,6 +146,16 @@ impl TestServer {
         TestServer::open(writer, |_| {}, |_| {}, true).await
     }
 
+    /// A server whose ids and secrets come from the test.
+    pub async fn start_drawing(
+        random: Arc<dyn Random>,
+        change: impl FnOnce(&mut Settings),
+        with_demo: bool,
+    ) -> TestServer {
+        let place = Arc::new(TestPlace::create());
+        TestServer::open_at(place, patient(), random, change, |_| {}, with_demo).await
+    }
+
     /// A server as it comes out of the box: nobody is there, and no demo.
     pub async fn start_empty() -> TestServer {
         TestServer::open(patient(), |_| {}, |_| {}, false).await
@@ -154,7 +165,8 @@ impl TestServer {
     pub async fn start_upgraded(fixture: &Fixture) -> TestServer {
         let place = Arc::new(TestPlace::create());
         fixture.create_in(&place).await;
-        let server = TestServer::open_at(place, patient(), |_| {}, |_| {}, false).await;
+        let server =
+            TestServer::open_at(place, patient(), Arc::new(SystemRandom), |_| {}, |_| {}, false).await;
         TestServer { demo: fixture.demo.clone(), ..server }
     }
 
@@ -169,13 +181,15 @@ impl TestServer {
         limit: impl FnOnce(&mut Limits),
         with_demo: bool,
     ) -> TestServer {
-        TestServer::open_at(Arc::new(TestPlace::create()), writer, change, limit, with_demo).await
+        let (place, random) = (Arc::new(TestPlace::create()), Arc::new(SystemRandom));
+        TestServer::open_at(place, writer, random, change, limit, with_demo).await
     }
 
     #[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
     async fn open_at(
         place: Arc<TestPlace>,
         writer: WriterLimits,
+        random: Arc<dyn Random>,
         change: impl FnOnce(&mut Settings),
         limit: impl FnOnce(&mut Limits),
         with_demo: bool,
@@ -196,8 +210,7 @@ impl TestServer {
         limit(&mut limits);
         let key = SecretKey::new(&SECRET_KEY);
         let demo = with_demo.then(|| Demo::new("sarsen"));
-        let app =
-            App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), demo).expect("ciphers");
+        let app = App::new(store, settings, key, clock.clone(), random, demo).expect("ciphers");
         first_start::prepare(&app).await.expect("prepares");
         let demo = if with_demo { seed(&app).await } else { Credentials::default() };
         add_rsa_key(&app).await;
@@ -271,7 +284,8 @@ impl TestServer {
     /// Stops it and starts it again on the same database, with the usual settings. The clock goes on.
     pub async fn restart(self) -> TestServer {
         self.running.stop().await;
-        let again = TestServer::open_at(self.place, patient(), |_| {}, |_| {}, false).await;
+        let again =
+            TestServer::open_at(self.place, patient(), Arc::new(SystemRandom), |_| {}, |_| {}, false).await;
         again.clock.0.store(self.clock.0.load(Ordering::SeqCst), Ordering::SeqCst);
         TestServer { demo: self.demo, ..again }
     }

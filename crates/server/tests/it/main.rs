@@ -30,6 +30,7 @@ mod moving;
 mod pages;
 mod passwords;
 mod presence;
+mod recorded;
 mod refused_forms;
 mod sent_again;
 mod sessions;

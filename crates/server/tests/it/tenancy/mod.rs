@@ -6,7 +6,7 @@ mod departures;
 mod machine_clients;
 mod meanwhile;
 mod names;
-mod roles;
+pub(crate) mod roles;
 mod service_keys;
 mod stolen_keys;
 mod strangers;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Invites somebody, who accepts with a new account; the user's id.
-pub(super) async fn hire(owner: &Admin<'_>, email: &str, role: &str) -> String {
+pub(crate) async fn hire(owner: &Admin<'_>, email: &str, role: &str) -> String {
     let link = owner.invite(email, role).await;
     let accepted = accept_as_new(&mut owner.server.browser(), &link, PASSWORD).await;
     assert_eq!((accepted.status, accepted.header("location")), (303, "/console"), "{accepted:?}");
