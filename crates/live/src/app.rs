@@ -3,9 +3,9 @@
 use crate::caller::{Authenticate, Caller, earlier};
 use crate::engine::Engine;
 use crate::query::{MutationEntry, QueryEntry};
-use crate::repeated::{Every, When, Working};
 use crate::stream::Standing;
-use crate::tasks::{TaskEntry, WorkMetrics};
+use crate::work::repeated::{Every, When, Working};
+use crate::work::tasks::{TaskEntry, WorkMetrics};
 use crate::{Mutation, Problem, Query, Task, once, openapi, typescript};
 use axum::Router;
 use axum::handler::Handler;

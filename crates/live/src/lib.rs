@@ -67,7 +67,7 @@
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
 //!   `program.rs`: its arguments. `extract.rs`: for plain routes.
 //! - `auth/`: verified tokens of a Sarsen server, of another issuer, or of the program itself.
-//! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later; `repeated.rs`: work again and again.
+//! - `idempotent.rs`: mutations that are sent again. `work/`: work that is not a request.
 //! - `described/`, `typescript.rs`, `openapi.rs`: what queries and mutations take and answer, for clients.
 //! - `planted.rs`: bugs on purpose, for the checker of histories.
 
@@ -93,13 +93,12 @@ pub mod planted;
 mod problem;
 mod program;
 mod query;
-mod repeated;
 mod run_queue;
 mod serve;
 mod stream;
-mod tasks;
 mod turns;
 mod typescript;
+mod work;
 mod wrong_value;
 
 pub use app::{App, Context, Given, Limits};
@@ -109,6 +108,6 @@ pub use problem::Problem;
 pub use program::Program;
 pub use query::{Mutation, Query, now};
 pub use serve::{Error, Running, Settings, serve};
-pub use tasks::{Task, cancel, later};
 /// Of the ground below: settings of connections and of the request log.
 pub use web::{AddressHeader, Cidr, Limits as ConnectionLimits, RequestLogFormat};
+pub use work::tasks::{Task, cancel, later};

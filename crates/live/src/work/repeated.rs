@@ -10,7 +10,7 @@
 
 use crate::Problem;
 use crate::app::Context;
-use crate::tasks::{RETRY_MIN, SKEW_MAX};
+use crate::work::tasks::{RETRY_MIN, SKEW_MAX};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
