@@ -2,10 +2,14 @@
 
 use crate::sql::{page_after, places};
 use crate::value::FromValue;
-use crate::{Error, Snapshot, Sql, Tx, Value};
+use crate::{Dialect, Error, Snapshot, Sql, Tx, Value, args, sql};
 
 /// Rows in one INSERT or DELETE. Every database accepts that many for a table of 300 columns.
 const ROWS_A_STATEMENT: usize = 100;
+
+/// The columns of a table that PostgreSQL numbers.
+static NUMBERED: Sql = sql("SELECT CAST(column_name AS TEXT) FROM information_schema.columns
+     WHERE table_schema = CURRENT_SCHEMA() AND CAST(table_name AS TEXT) = ?1 AND is_identity = 'YES'");
 
 /// A table of the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +96,24 @@ impl Table {
     /// Inserts rows.
     pub fn insert(&self, tx: &mut Tx<'_>, rows: &[TableRow]) -> Result<(), Error> {
         in_chunks(tx, rows, |count| self.insert_statement(count)).map(drop)
+    }
+
+    /// After rows came with the numbers of another database: the numbers of new rows begin behind them. Only PostgreSQL counts
+    /// apart from the rows.
+    pub fn continue_numbers(&self, tx: &mut Tx<'_>) -> Result<(), Error> {
+        if tx.snapshot().dialect() != Dialect::Postgres {
+            return Ok(());
+        }
+        let name = self.name.as_str();
+        let columns: Vec<String> = tx.all(&NUMBERED, args![name], |row| row.get(0))?;
+        for column in columns {
+            let counter = format!(
+                "SELECT setval(pg_get_serial_sequence('{name}', '{column}'), MAX({column})) FROM {name}
+                 HAVING MAX({column}) IS NOT NULL"
+            );
+            tx.one(&Sql::dynamic(counter), &[], |row| row.get::<i64>(0))?;
+        }
+        Ok(())
     }
 
     /// Deletes rows by their primary keys. Returns how many there were.
