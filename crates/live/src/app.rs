@@ -4,8 +4,10 @@ use crate::caller::{Authenticate, Caller, earlier};
 use crate::engine::Engine;
 use crate::query::{MutationEntry, QueryEntry};
 use crate::stream::Standing;
-use crate::work::repeated::{Every, When, Working};
-use crate::work::tasks::{TaskEntry, WorkMetrics};
+use crate::work::effects::EffectEntry;
+use crate::work::repeated::{Every, LOOK, When};
+use crate::work::tasks::TaskEntry;
+use crate::work::{Effect, State, WorkMetrics};
 use crate::{Mutation, Problem, Query, Task, once, openapi, typescript};
 use axum::Router;
 use axum::handler::Handler;
@@ -106,7 +108,16 @@ pub struct Given {
 
 impl Given {
     pub(crate) fn new(now: Time, random: [u8; 32], registry: &Registry) -> Given {
-        Given { now, random, drawn: Cell::new(0), state: registry.state.clone() }
+        Given::with_state(now, random, registry.state.clone())
+    }
+
+    /// For commands that are not an app's: without a state. `random` is drawn for each command.
+    pub fn at(now: Time, random: [u8; 32]) -> Given {
+        Given::with_state(now, random, State::default())
+    }
+
+    pub(crate) fn with_state(now: Time, random: [u8; 32], state: State) -> Given {
+        Given { now, random, drawn: Cell::new(0), state }
     }
 
     /// Random bytes. Each call returns others; a command that runs again gets the same ones in the same order.
@@ -161,7 +172,8 @@ pub struct App {
     pub(crate) problem_page: Option<fn(&Problem) -> String>,
     pub(crate) migrations: &'static [Migration],
     pub(crate) watched: &'static [&'static str],
-    pub(crate) every: Vec<Every>,
+    pub(crate) every: Vec<ForContext>,
+    pub(crate) effects: Vec<EffectEntry>,
     /// A name that two queries or mutations have, or two tasks, or two kinds of repeated work.
     pub(crate) duplicate: Option<&'static str>,
     /// A name that no query and no mutation may have.
@@ -175,7 +187,13 @@ pub(crate) struct Registry {
     pub(crate) mutations: BTreeMap<&'static str, MutationEntry>,
     pub(crate) tasks: BTreeMap<&'static str, TaskEntry>,
     pub(crate) authenticator: Option<Arc<dyn Authenticate>>,
-    state: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    pub(crate) state: State,
+}
+
+/// Repeated work, once there is a [`Context`] for it.
+pub(crate) struct ForContext {
+    pub(crate) name: &'static str,
+    pub(crate) of: Box<dyn FnOnce(Context) -> Every + Send>,
 }
 
 impl Registry {
@@ -230,6 +248,12 @@ impl App {
         self
     }
 
+    /// Adds an effect outside of the database that [`crate::queue`] may queue.
+    pub fn effect<E: Effect>(mut self) -> App {
+        self.effects.push(EffectEntry::of::<E>());
+        self
+    }
+
     /// Does work again and again, on one instance at a time. The next turn begins `interval` after the last began; one
     /// that fails is repeated earlier. A turn that a crash or a stop interrupts begins again within a minute, so the work may
     /// happen more than once.
@@ -260,8 +284,9 @@ impl App {
         if self.every.iter().any(|known| known.name == name) {
             self.duplicate.get_or_insert(name);
         }
-        let work = Box::new(move |context| Box::pin(work(context)) as Working);
-        self.every.push(Every { name, when, work });
+        let of =
+            Box::new(move |context: Context| Every::new(name, when, LOOK, move || work(context.clone())));
+        self.every.push(ForContext { name, of });
         self
     }
 

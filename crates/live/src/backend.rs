@@ -5,6 +5,7 @@ use crate::app::{Context, random};
 use crate::extract::{prefers_html, refuse_sites_elsewhere};
 use crate::http::{explained, paged};
 use crate::once::BodyHash;
+use crate::work::RunningWork;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -20,7 +21,6 @@ use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tower::Service as _;
 use web::asked_headers::asked_headers;
@@ -53,7 +53,8 @@ struct Parts {
     address_header: AddressHeader,
     request_log: Option<RequestLog>,
     request_ids: RequestIds,
-    stop: watch::Sender<bool>,
+    /// Its stop ends the other jobs too.
+    work: Mutex<Option<RunningWork>>,
     jobs: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -64,7 +65,7 @@ impl Backend {
         hosts: Hosts,
         (trusted_proxies, address_header): (Vec<Cidr>, AddressHeader),
         request_log: Option<RequestLog>,
-        stop: watch::Sender<bool>,
+        work: RunningWork,
         jobs: Vec<JoinHandle<()>>,
     ) -> Backend {
         let seed = random().first_chunk().copied().unwrap_or_default();
@@ -76,7 +77,7 @@ impl Backend {
             address_header,
             request_log,
             request_ids: RequestIds::new(seed),
-            stop,
+            work: Mutex::new(Some(work)),
             jobs: Mutex::new(jobs),
         }))
     }
@@ -115,8 +116,9 @@ impl web::Service for Backend {
     }
 
     fn release(&self) {
-        // If no job is left, none has to be stopped.
-        let _ = self.0.stop.send(true);
+        if let Some(work) = &*self.0.work.lock() {
+            work.begin_stop();
+        }
         let parts = &self.0.context.0;
         parts.streams.close(parts.limits.return_time);
     }
@@ -124,6 +126,10 @@ impl web::Service for Backend {
     async fn finish(&self) {
         let jobs = std::mem::take(&mut *self.0.jobs.lock());
         jobs.into_iter().for_each(|job| job.abort());
+        let work = self.0.work.lock().take();
+        if let Some(work) = work {
+            work.stop().await;
+        }
         self.0.context.0.engine.stop();
         let store = self.0.context.0.store.clone();
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {

@@ -67,7 +67,7 @@
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
 //!   `program.rs`: its arguments. `extract.rs`: for plain routes.
 //! - `auth/`: verified tokens of a Sarsen server, of another issuer, or of the program itself.
-//! - `idempotent.rs`: mutations that are sent again. `work/`: work that is not a request.
+//! - `idempotent.rs`: mutations that are sent again. [`work`]: work that is not a request.
 //! - `described/`, `typescript.rs`, `openapi.rs`: what queries and mutations take and answer, for clients.
 //! - `planted.rs`: bugs on purpose, for the checker of histories.
 
@@ -98,7 +98,7 @@ mod serve;
 mod stream;
 mod turns;
 mod typescript;
-mod work;
+pub mod work;
 mod wrong_value;
 
 pub use app::{App, Context, Given, Limits};
@@ -110,4 +110,4 @@ pub use query::{Mutation, Query, now};
 pub use serve::{Error, Running, Settings, serve};
 /// Of the ground below: settings of connections and of the request log.
 pub use web::{AddressHeader, Cidr, Limits as ConnectionLimits, RequestLogFormat};
-pub use work::tasks::{Task, cancel, later};
+pub use work::{Attempt, Effect, Failure, Lane, Task, Work, cancel, later, queue};

@@ -4,8 +4,7 @@ use crate::app::{App, Context, Limits, Parts, random};
 use crate::backend::{Backend, RequestMetrics};
 use crate::engine::Engine;
 use crate::http::{Streams, Unread, canary, router, tick};
-use crate::work::tasks::WorkMetrics;
-use crate::work::{repeated, tasks};
+use crate::work::{Work, WorkMetrics, effects, repeated, tasks};
 use crate::{auth, idempotent};
 use std::fmt;
 use std::net::SocketAddr;
@@ -93,7 +92,7 @@ pub enum Error {
     },
     /// Two parts of the app have one name.
     #[error(
-        "two queries, mutations, tasks or kinds of repeated work are named {0:?}; give one of them another `NAME`"
+        "two queries, mutations, tasks, effects or kinds of repeated work are named {0:?}; give one of them another `NAME`"
     )]
     Duplicate(&'static str),
     /// The name of a query or a mutation cannot be called.
@@ -159,8 +158,15 @@ impl Running {
 }
 
 /// The tables that every app has.
-static TABLES: &[&str] =
-    &[idempotent::TABLE, tasks::TABLE, repeated::TABLE, canary::TABLE, auth::REVOCATIONS, auth::ADMINISTERS];
+static TABLES: &[&str] = &[
+    idempotent::TABLE,
+    tasks::TABLE,
+    repeated::TABLE,
+    effects::TABLE,
+    canary::TABLE,
+    auth::REVOCATIONS,
+    auth::ADMINISTERS,
+];
 const CLEANING: Duration = Duration::from_secs(3600);
 
 /// Opens the database, migrates it, and serves an app in the background.
@@ -181,9 +187,15 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     options.check = settings.check;
     options.cache_memory = memory_limit::for_caches(settings.cache_memory, memory_limit::bytes());
     let store = Store::open(options)?;
-    let app = app.query::<canary::WrittenAt>().every("live.clean_answers", CLEANING, idempotent::clean);
+    let mut app = app.query::<canary::WrittenAt>().every("live.clean_answers", CLEANING, idempotent::clean);
     let (stop, stopped) = watch::channel(false);
     let request_log = settings.request_log.map(|format| RequestLog::start(format, std::io::stderr()));
+    let metrics = WorkMetrics::default();
+    let clock = settings.clock.clone();
+    let mut work = Work::new(store.clone(), move || clock())
+        .measured_by(&metrics)
+        .with_state(app.registry.state.clone());
+    work.tasks = std::mem::take(&mut app.registry.tasks);
     let context = Context(Arc::new(Parts {
         engine: Engine::start(store.clone(), settings.limits.clone(), settings.clock.clone()),
         standings: store.cache("standings"),
@@ -194,7 +206,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         operator_token: settings.operator_token,
         canary: canary::Canary::default(),
         requests: RequestMetrics::new(settings.connections.tls.clone()),
-        work: WorkMetrics::default(),
+        work: metrics,
         calls: web::CallerCounts::in_windows_of(Duration::from_secs(10)),
         keyed_calls: web::CallerCounts::in_quarters_of_an_hour(),
         unread: Unread::default(),
@@ -206,13 +218,10 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         clock: settings.clock,
         store,
     }));
-    let mut jobs = vec![
-        tokio::spawn(tasks::run(context.clone(), stopped.clone())),
-        tokio::spawn(tick(context.clone(), stopped.clone())),
-    ];
-    jobs.extend(
-        app.every.into_iter().map(|one| tokio::spawn(repeated::run(context.clone(), one, stopped.clone()))),
-    );
+    let mut jobs = vec![tokio::spawn(tick(context.clone(), stopped.clone()))];
+    let work = app.every.into_iter().fold(work, |work, every| work.repeat((every.of)(context.clone())));
+    let work = app.effects.into_iter().fold(work, Work::carry_out);
+    let work = work.start_until(stop, &stopped)?;
     let following = context.0.registry.authenticator.as_ref().and_then(|one| one.follow(&context));
     jobs.extend(following.map(tokio::spawn));
     let mut connections = settings.connections;
@@ -223,7 +232,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         Hosts::of_back_end(&settings.allowed_hosts),
         (settings.trusted_proxies, settings.client_address_header),
         request_log,
-        stop,
+        work,
         jobs,
     );
     let server = web::serve_on(backend, bound, connections).await.map_err(listen)?;

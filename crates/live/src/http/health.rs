@@ -104,18 +104,10 @@ fn show_runs(context: &Context, page: &mut Page) {
 
 fn show_work(context: &Context, page: &mut Page) {
     let work = &context.0.work;
-    page.counter("live_tasks_total", "Planned tasks that were done", load(&work.tasks_done));
-    page.counter(
-        "live_tasks_failed_total",
-        "Planned tasks that failed and are repeated",
-        load(&work.tasks_failed),
-    );
-    page.gauge(
-        "live_tasks_late_seconds",
-        "How late the oldest task was that the last look for tasks found",
-        load(&work.tasks_late_ms) as f64 / 1000.0,
-    );
-    page.counter("live_work_failed_total", "Turns of repeated work that failed", load(&work.turns_failed));
+    work.show_tasks(page, "live_");
+    page.counter("live_work_failed_total", "Turns of repeated work that failed", work.turns_failed());
+    work.show_turns(page, "live_");
+    work.show_effects(page, "live_");
 }
 
 fn load(counter: &AtomicU64) -> u64 {

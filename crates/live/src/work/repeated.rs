@@ -1,4 +1,4 @@
-//! Work that an app repeats ([`crate::App::every`], [`crate::App::on_log`]), on one instance at a time.
+//! Work that is repeated ([`crate::App::every`], [`crate::App::on_log`]), on one instance at a time.
 //!
 //! A row says when the next turn begins. An instance takes the turn with a conditional update that has one winner, and keeps
 //! it by moving the row's time forward while it works. If it dies, that time passes, and the turn begins again. Each work has a
@@ -8,12 +8,10 @@
 //! because the one that works may have read the log before, and stop. The next turn of such work is planned for later than any
 //! lease lasts, so that the time tells both apart.
 
-use crate::Problem;
-use crate::app::Context;
-use crate::work::tasks::{RETRY_MIN, SKEW_MAX};
+use super::tasks::{RETRY_MIN, SKEW_MAX};
+use super::{Failure, Worker};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use store::{Log, Snapshot, Sql, Time, Tx, args, sql};
 use tokio::sync::{Notify, watch};
@@ -31,27 +29,51 @@ static MOVE: Sql = sql("UPDATE live_schedules SET next_ms = ?3 WHERE name = ?1 A
 
 /// How long an instance that works may be silent before another one begins the turn again. It renews its lease when two
 /// thirds of it are left, so that clocks may be [`SKEW_MAX`] apart.
-const LEASE: Duration = Duration::from_secs(60);
+pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// The time between two looks at the row.
-const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+/// The longest time between two looks where the interval is long.
+const LOOK_MAX: Duration = Duration::from_secs(15);
 /// Work that a log begins has a turn without new entries when its planned time is nearer than this, so that the time is always
 /// further away than a lease.
 const PLANNED_MIN: Duration = Duration::from_secs(15 * 60);
 /// So far away is the planned time.
 const PLANNED: Duration = Duration::from_secs(30 * 60);
 /// How far the clocks of two instances may be apart before one takes the lease of another for something else.
-const CLOCKS_APART: Duration = Duration::from_secs(3 * 60);
+pub(super) const CLOCKS_APART: Duration = Duration::from_secs(3 * 60);
 /// After an error the next turn begins so much later, unless it is due sooner.
 const PAUSE_AFTER_ERROR: Duration = RETRY_MIN.saturating_mul(10);
 
 /// The future of a turn.
-pub(crate) type Working = Pin<Box<dyn Future<Output = Result<(), Problem>> + Send>>;
+type Working = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// Work that is repeated.
 pub(crate) struct Every {
     pub(crate) name: &'static str,
-    pub(crate) when: When,
-    pub(crate) work: Box<dyn Fn(Context) -> Working + Send + Sync>,
+    when: When,
+    /// The time between two looks at the row.
+    look: Duration,
+    work: Box<dyn Fn() -> Working + Send + Sync>,
+}
+
+/// How often instances look whether a turn is due that is repeated after this time.
+pub(crate) fn look_for(interval: Duration) -> Duration {
+    (interval / 10).clamp(LOOK, LOOK_MAX)
+}
+
+impl Every {
+    pub(crate) fn new<F, W, E>(name: &'static str, when: When, look: Duration, work: F) -> Every
+    where
+        F: Fn() -> W + Send + Sync + 'static,
+        W: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        let work = Box::new(move || {
+            let turn = work();
+            Box::pin(async move { turn.await.map_err(Into::into) }) as Working
+        });
+        Every { name, when, look: look.min(when.interval()), work }
+    }
 }
 
 /// When the next turn begins.
@@ -86,7 +108,7 @@ impl When {
 }
 
 /// Repeats the work until the server stops.
-pub(crate) async fn run(context: Context, every: Every, mut stopped: watch::Receiver<bool>) {
+pub(crate) async fn run(worker: Worker, every: Arc<Every>, mut stopped: watch::Receiver<bool>) {
     let woken = Arc::new(Notify::new());
     let (mut watching, mut has_news) = (None, matches!(every.when, When::Appended(_)));
     loop {
@@ -94,21 +116,21 @@ pub(crate) async fn run(context: Context, every: Every, mut stopped: watch::Rece
             && watching.is_none()
         {
             // From before the turn: what is appended while it works begins another one.
-            let (seen, notify) = (context.store().position(), woken.clone());
-            watching = context.store().watch(&[log.key()], seen, move || notify.notify_one());
+            let (seen, notify) = (worker.store().position(), woken.clone());
+            watching = worker.store().watch(&[log.key()], seen, move || notify.notify_one());
             has_news = true;
         }
-        match begin(&context, &every, has_news).await {
+        match begin(&worker, &every, has_news).await {
             Ok(Begun::Turn(turn)) => {
                 has_news = false;
-                work(&context, &every, turn, &stopped).await;
+                work(&worker, &every, turn, &stopped).await;
             }
             // The instance that works may stop before it looks again.
             Ok(Begun::ByAnother) | Err(_) => {}
             Ok(Begun::Not) => has_news = false,
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK.min(every.when.interval())) => {}
+            () = tokio::time::sleep(every.look) => {}
             () = woken.notified() => has_news = true,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         }
@@ -124,30 +146,35 @@ enum Begun {
 }
 
 /// A turn that this instance has.
-struct Turn {
+pub(super) struct Turn {
     began: Time,
     /// What the row says: another instance takes the turn then.
-    until: Time,
+    pub(super) until: Time,
     /// What it says instead if a renewal was done whose outcome is not known.
     perhaps: Option<Time>,
 }
 
 impl Turn {
+    /// What the row says now; nothing is written.
+    pub(super) fn new(began: Time, next: Time) -> Turn {
+        Turn { began, until: next, perhaps: None }
+    }
+
     /// Whether another instance may begin the turn.
-    fn may_be_lost(&self, context: &Context) -> bool {
-        context.now() + SKEW_MAX >= self.until
+    pub(super) fn may_be_lost(&self, worker: &Worker) -> bool {
+        worker.now() + SKEW_MAX >= self.until
     }
 
     /// Moves the turn to another time. False if another instance has it.
-    async fn move_to(
+    pub(super) async fn move_to(
         &mut self,
-        context: &Context,
+        worker: &Worker,
         name: &'static str,
         to: Time,
     ) -> Result<bool, store::Error> {
-        let mut is_moved = move_turn(context, name, self.until, to).await;
+        let mut is_moved = move_turn(worker, name, self.until, to).await;
         if let (Ok(false), Some(perhaps)) = (&is_moved, self.perhaps) {
-            is_moved = move_turn(context, name, perhaps, to).await;
+            is_moved = move_turn(worker, name, perhaps, to).await;
         }
         match &is_moved {
             Ok(_) => (self.until, self.perhaps) = (to, None),
@@ -158,51 +185,71 @@ impl Turn {
     }
 }
 
-/// Takes the turn if it is due and no other instance has it.
-async fn begin(context: &Context, every: &Every, has_news: bool) -> Result<Begun, store::Error> {
-    let (name, now) = (every.name, context.now());
+/// When the next turn begins, or the lease on it ends. One that is not known begins now.
+pub(super) async fn next_turn(worker: &Worker, name: &'static str) -> Result<Time, store::Error> {
     let read = move |snapshot: &mut Snapshot<'_>| snapshot.one(&NEXT, args![name], |row| row.get::<Time>(0));
-    let next: Option<Time> = context.store().point::<_, store::Error, _>(read).await?;
-    let Some(next) = next else {
-        // Due at once.
-        let plan = move |tx: &mut Tx<'_>| tx.exec(&PLAN, args![name, now]).map(drop);
-        context.store().write::<_, store::Error, _>("live.plan_turn", plan).await?;
-        return Ok(Begun::Not);
-    };
+    if let Some(next) = worker.store().point::<_, store::Error, _>(read).await? {
+        return Ok(next);
+    }
+    let now = worker.now();
+    let plan = move |tx: &mut Tx<'_>| tx.exec(&PLAN, args![name, now]).map(drop);
+    worker.store().write::<_, store::Error, _>("live.plan_turn", plan).await?;
+    Ok(now)
+}
+
+/// Takes the turn if it is due and no other instance has it.
+async fn begin(worker: &Worker, every: &Every, has_news: bool) -> Result<Begun, store::Error> {
+    let (name, now) = (every.name, worker.now());
+    let next = next_turn(worker, name).await?;
     if !every.when.is_due(next, now, has_news) {
         let is_planned = next > now + LEASE + CLOCKS_APART;
         return Ok(if is_planned { Begun::Not } else { Begun::ByAnother });
     }
-    let until = now + LEASE;
-    Ok(match move_turn(context, name, next, until).await? {
-        true => Begun::Turn(Turn { began: now, until, perhaps: None }),
+    let mut turn = Turn::new(now, next);
+    Ok(match turn.move_to(worker, name, now + LEASE).await? {
+        true => Begun::Turn(turn),
         false => Begun::ByAnother,
     })
 }
 
-/// Does the work, and plans the next turn.
-async fn work(context: &Context, every: &Every, mut turn: Turn, stopped: &watch::Receiver<bool>) {
+/// Does the work if its turn is due, and no other instance has it.
+pub(crate) async fn run_due(worker: &Worker, every: &Every) -> Option<Result<(), Failure>> {
+    match begin(worker, every, true).await {
+        // Nobody stops it.
+        Ok(Begun::Turn(turn)) => work(worker, every, turn, &watch::channel(false).1).await,
+        Ok(Begun::ByAnother | Begun::Not) => None,
+        Err(error) => Some(Err(error.into())),
+    }
+}
+
+/// Does the work, and plans the next turn. None if another instance may have begun it meanwhile.
+async fn work(
+    worker: &Worker,
+    every: &Every,
+    mut turn: Turn,
+    stopped: &watch::Receiver<bool>,
+) -> Option<Result<(), Failure>> {
     let name = every.name;
-    let mut working = pin!(caught_in(async { (every.work)(context.clone()).await }));
+    let mut working = pin!(caught_in(async { (every.work)().await }));
     let mut pause = LEASE / 3;
     let worked = loop {
         tokio::select! {
-            worked = &mut working => break worked.unwrap_or_else(|_| Err(Problem::internal())),
+            worked = &mut working => break worked.unwrap_or_else(|_| Err(Failure::new("panicked", "it panicked; the log says where"))),
             () = tokio::time::sleep(pause) => {
-                let until = context.now() + LEASE;
-                match turn.move_to(context, name, until).await {
+                let until = worker.now() + LEASE;
+                match turn.move_to(worker, name, until).await {
                     Ok(true) => pause = LEASE / 3,
                     Ok(false) => {
                         tracing::warn!(work = name, "another instance has begun this turn of repeated work; it ends here");
-                        return;
+                        return None;
                     }
                     // The database may answer before the time has passed.
                     Err(error) => {
                         tracing::warn!(%error, work = name, "a turn of repeated work cannot be kept");
                         pause = LOOK;
-                        if turn.may_be_lost(context) {
+                        if turn.may_be_lost(worker) {
                             tracing::warn!(work = name, "another instance may begin this turn of repeated work; it ends here");
-                            return;
+                            return None;
                         }
                     }
                 }
@@ -212,32 +259,36 @@ async fn work(context: &Context, every: &Every, mut turn: Turn, stopped: &watch:
     let mut next = match every.when {
         When::Passed(interval) => turn.began + interval,
         // Further away than a lease, however long the turn took.
-        When::Appended(_) => context.now() + PLANNED,
+        When::Appended(_) => worker.now() + PLANNED,
     };
-    if let Err(problem) = worked {
-        context.0.work.turns_failed.fetch_add(1, Relaxed);
-        tracing::warn!(work = name, code = %problem.code, why = %problem.words(), "repeated work failed and is repeated earlier");
-        next = next.min(context.now() + PAUSE_AFTER_ERROR);
+    match &worked {
+        Ok(()) => worker.metrics().turn_succeeded(name, worker.now()),
+        Err(failure) => {
+            worker.metrics().turn_failed(name);
+            tracing::warn!(
+                work = name,
+                code = failure.code(),
+                why = failure.why(),
+                "repeated work failed and is repeated earlier"
+            );
+            next = next.min(worker.now() + PAUSE_AFTER_ERROR);
+        }
     }
     // A full server must not have done work done again. A database that is not shared has no other instance to lose it to.
-    while let Err(error) = turn.move_to(context, name, next).await {
-        if context.store().is_shared() && turn.may_be_lost(context) || *stopped.borrow() {
+    while let Err(error) = turn.move_to(worker, name, next).await {
+        if worker.store().is_shared() && turn.may_be_lost(worker) || *stopped.borrow() {
             tracing::warn!(%error, work = name, "a turn of repeated work is done but could not be marked, so it is repeated");
-            return;
+            break;
         }
         tokio::time::sleep(LOOK).await;
     }
+    Some(worked)
 }
 
 /// Moves a turn from one time to another. False if another instance has done so.
-async fn move_turn(
-    context: &Context,
-    name: &'static str,
-    from: Time,
-    to: Time,
-) -> Result<bool, store::Error> {
+async fn move_turn(worker: &Worker, name: &'static str, from: Time, to: Time) -> Result<bool, store::Error> {
     let turn = move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, from, to]);
-    Ok(context.store().write::<_, store::Error, _>("live.take_turn", turn).await? == 1)
+    Ok(worker.store().write::<_, store::Error, _>("live.take_turn", turn).await? == 1)
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 //! A task's changes and its deletion are one transaction, so it takes effect once. Instances take tasks by moving their
 //! time forward: the conditional update has one winner. A task that fails is repeated with growing pauses.
 
-use crate::app::Context;
+use super::{Worker, drawn};
 use crate::{Given, Problem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::{Key, Snapshot, Sql, Time, Tx, args, sql};
 use tokio::sync::{Notify, watch};
@@ -65,15 +64,6 @@ pub(crate) struct TaskEntry {
 }
 
 type RunTask = Arc<dyn Fn(&str, &mut Tx<'_>, &Given) -> Result<(), Problem> + Send + Sync>;
-/// What is measured of tasks and of work that is repeated.
-#[derive(Default)]
-pub(crate) struct WorkMetrics {
-    pub(crate) tasks_done: AtomicU64,
-    pub(crate) tasks_failed: AtomicU64,
-    /// How late the oldest task was that the last look found, in milliseconds.
-    pub(crate) tasks_late_ms: AtomicU64,
-    pub(crate) turns_failed: AtomicU64,
-}
 
 impl TaskEntry {
     pub(crate) fn of<T: Task>() -> TaskEntry {
@@ -112,20 +102,23 @@ fn planned() -> Key {
 }
 
 /// Runs tasks until the server stops.
-pub(crate) async fn run(context: Context, mut stopped: watch::Receiver<bool>) {
-    warn_of_unknown(&context).await;
+pub(crate) async fn run(worker: Worker, mut stopped: watch::Receiver<bool>) {
+    warn_of_unknown(&worker).await;
+    if worker.tasks().is_empty() {
+        return;
+    }
     let planned_now = Arc::new(Notify::new());
     let (mut watching, mut corrected) = (None, None::<Instant>);
     while !*stopped.borrow() {
         if corrected.is_none_or(|at| at.elapsed() > RETRY_MAX) {
             // Soon again if there are more, or the database does not answer.
-            corrected = correct(&context).await.is_ok_and(|are_more| !are_more).then(Instant::now);
+            corrected = correct(&worker).await.is_ok_and(|are_more| !are_more).then(Instant::now);
         }
         if watching.is_none() {
-            let (seen, notify) = (context.store().position(), planned_now.clone());
-            watching = context.store().watch(&[planned()], seen, move || notify.notify_one());
+            let (seen, notify) = (worker.store().position(), planned_now.clone());
+            watching = worker.store().watch(&[planned()], seen, move || notify.notify_one());
         }
-        match run_due(&context).await {
+        match run_due(&worker).await {
             Ok(true) => continue,
             Ok(false) => {}
             // The database refuses commands, or is away: asking at once would only keep it busy.
@@ -142,13 +135,13 @@ pub(crate) async fn run(context: Context, mut stopped: watch::Receiver<bool>) {
 }
 
 /// Names the tasks that wait for a program that knows them. They stay: another instance, of another release, may.
-async fn warn_of_unknown(context: &Context) {
+async fn warn_of_unknown(worker: &Worker) {
     let read = |snapshot: &mut Snapshot<'_>| {
         snapshot.all(&NAMES, &[], |row| Ok((row.get::<String>(0)?, row.get::<i64>(1)?)))
     };
-    let names: Result<Vec<_>, store::Error> = context.store().read(read).await;
+    let names: Result<Vec<_>, store::Error> = worker.store().read(read).await;
     for (task, waiting) in names.into_iter().flatten() {
-        if !context.0.registry.tasks.contains_key(&*task) {
+        if !worker.tasks().contains_key(&*task) {
             tracing::warn!(
                 task,
                 waiting,
@@ -166,20 +159,20 @@ struct Planned {
 }
 
 /// Runs some of what is due. Returns whether there may be more.
-async fn run_due(context: &Context) -> Result<bool, Problem> {
+async fn run_due(worker: &Worker) -> Result<bool, Problem> {
     let (mut due, mut late) = (Vec::new(), Duration::ZERO);
     // All are read before one begins: an error here must interrupt none.
-    for entry in context.0.registry.tasks.values() {
-        due.extend(read_due(context, entry.name).await?.into_iter().map(|task| (entry.clone(), task)));
+    for entry in worker.tasks().values() {
+        due.extend(read_due(worker, entry.name).await?.into_iter().map(|task| (entry.clone(), task)));
     }
     let (ran, mut running) = (!due.is_empty(), JoinSet::new());
     // Side by side: so their commits share the disk's time, and many of one name hold up others no longer than one of them takes.
     for (entry, task) in due {
-        late = late.max(context.now().since(task.due));
-        let context = context.clone();
-        running.spawn(async move { run_one(&context, &entry, &task).await });
+        late = late.max(worker.now().since(task.due));
+        let worker = worker.clone();
+        running.spawn(async move { run_one(&worker, &entry, &task).await });
     }
-    context.0.work.tasks_late_ms.store(u64::try_from(late.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    worker.metrics().tasks_are_late(u64::try_from(late.as_millis()).unwrap_or(u64::MAX));
     let mut outcome = Ok(ran);
     while let Some(ended) = running.join_next().await {
         let ended = ended.map_err(Problem::defect).and_then(|ended| ended);
@@ -188,12 +181,12 @@ async fn run_due(context: &Context) -> Result<bool, Problem> {
     outcome
 }
 
-async fn read_due(context: &Context, name: &'static str) -> Result<Vec<Planned>, store::Error> {
-    read_tasks(context, &DUE, context.now(), name).await
+async fn read_due(worker: &Worker, name: &'static str) -> Result<Vec<Planned>, store::Error> {
+    read_tasks(worker, &DUE, worker.now(), name).await
 }
 
 async fn read_tasks(
-    context: &Context,
+    worker: &Worker,
     which: &'static Sql,
     than: Time,
     name: &'static str,
@@ -203,16 +196,16 @@ async fn read_tasks(
             Ok(Planned { due: row.get(0)?, id: row.get(1)?, args: row.get(2)?, attempts: row.get(3)? })
         })
     };
-    context.store().read(read).await
+    worker.store().read(read).await
 }
 
 /// Makes tasks due that wait for longer than any pause: they failed under a clock that was ahead. Returns whether there may
 /// be more.
-async fn correct(context: &Context) -> Result<bool, store::Error> {
-    let (now, mut are_more) = (context.now(), false);
-    for entry in context.0.registry.tasks.values() {
+async fn correct(worker: &Worker) -> Result<bool, store::Error> {
+    let (now, mut are_more) = (worker.now(), false);
+    for entry in worker.tasks().values() {
         let name = entry.name;
-        let late = read_tasks(context, &TOO_LATE, now + RETRY_MAX + SKEW_MAX, name).await?;
+        let late = read_tasks(worker, &TOO_LATE, now + RETRY_MAX + SKEW_MAX, name).await?;
         are_more |= late.len() >= PAGE;
         for task in late {
             tracing::warn!(
@@ -221,43 +214,38 @@ async fn correct(context: &Context) -> Result<bool, store::Error> {
             );
             let correct =
                 move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, task.due, &task.id, now, task.attempts]);
-            context.store().write::<_, store::Error, _>("live.correct_task", correct).await?;
+            worker.store().write::<_, store::Error, _>("live.correct_task", correct).await?;
         }
     }
     Ok(are_more)
 }
 
 /// Takes a task and runs it. An error: it could not be taken.
-async fn run_one(context: &Context, entry: &TaskEntry, task: &Planned) -> Result<(), Problem> {
-    let now = context.now();
+async fn run_one(worker: &Worker, entry: &TaskEntry, task: &Planned) -> Result<(), Problem> {
+    let now = worker.now();
     let attempts = task.attempts + 1;
     let pause = RETRY_MIN * 2_u32.saturating_pow(u32::try_from(attempts.min(20)).unwrap_or(20));
     let again = now + pause.clamp(LEASE, RETRY_MAX);
     let (name, due, id) = (entry.name, task.due, task.id.clone());
     let claim = move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, due, &id, again, attempts]);
-    if context.store().write::<_, store::Error, _>("live.take_task", claim).await? == 0 {
+    if worker.store().write::<_, store::Error, _>("live.take_task", claim).await? == 0 {
         return Ok(());
     }
-    let (id, args, run, registry, random) = (
-        task.id.clone(),
-        task.args.clone(),
-        entry.run.clone(),
-        context.0.registry.clone(),
-        crate::app::random(),
-    );
+    let (id, args, run, with, random) =
+        (task.id.clone(), task.args.clone(), entry.run.clone(), worker.clone(), drawn());
     let work = move |tx: &mut Tx<'_>| {
         // The instance that deletes it does its work; another one may have taken it after the lease.
         if tx.exec(&DONE, args![name, again, &id])? == 0 {
             return Ok(());
         }
         tx.snapshot().set_time(now);
-        run(&args, tx, &Given::new(now, random, &registry))
+        run(&args, tx, &with.given(now, random))
     };
-    match context.store().write::<_, Problem, _>(entry.name, work).await {
-        Ok(()) => context.0.work.tasks_done.fetch_add(1, Relaxed),
+    match worker.store().write::<_, Problem, _>(entry.name, work).await {
+        Ok(()) => worker.metrics().task_done(),
         Err(problem) => {
             tracing::warn!(task = entry.name, attempts, code = %problem.code, why = %problem.words(), "a planned task failed and is repeated later");
-            context.0.work.tasks_failed.fetch_add(1, Relaxed)
+            worker.metrics().task_failed()
         }
     };
     Ok(())

@@ -7,6 +7,7 @@ mod client;
 mod crowd;
 mod declarations;
 mod defects;
+mod effects;
 mod galera;
 mod limits;
 mod live;
