@@ -127,8 +127,10 @@ fn attempts_arrive_by_schedule() {
     let lines: Vec<&str> = asked.lines().collect();
     assert!(lines[0].starts_with("seed --database sqlite:") && lines[1].starts_with("--listen"), "{asked}");
     let runs = report["rates"]["runs"].as_array().map_or(0, Vec::len);
+    // The search begins at the last of the rates if that was held, which a busy machine may not do.
+    let is_searched = report["rates"]["held_per_second"] == 400.0;
     match result {
-        Ok(()) => assert!(runs >= 3, "{report}"),
+        Ok(()) => assert!(runs >= if is_searched { 3 } else { 2 }, "{report}"),
         // The last answer of all may be one of the failed ones.
         Err(error) => assert!(error.to_string().contains("PATCH /attempts/1"), "{error}"),
     }

@@ -27,6 +27,15 @@ pub struct Cluster {
     nodes: Vec<OwnMariaDb>,
 }
 
+/// Waits until a node takes statements: one that has given another its data does so a moment later.
+fn until_prepared(node: &OwnMariaDb) {
+    let (mut connection, since) = (node.connect(), Instant::now());
+    while let Err(error) = connection.try_run("SELECT COUNT(*) FROM mysql.db") {
+        assert!(since.elapsed() < CATCH_UP_LIMIT, "the node takes no statements: {error}");
+        pause(Duration::from_millis(5));
+    }
+}
+
 /// How a node falls behind the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Behind {
@@ -70,6 +79,7 @@ impl Cluster {
             known.push(format!("127.0.0.1:{port}"));
             cluster.nodes.push(node);
         }
+        cluster.nodes.iter().for_each(until_prepared);
         cluster.nodes.first()?.sql(PAUSES);
         Some(cluster)
     }
