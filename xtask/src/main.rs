@@ -2,7 +2,7 @@
 //! the project before.
 //!
 //! # Layout
-//! - `test.rs`, `soak.rs`, `dist/`, `packages.rs`, `fuzz.rs`, `deny.rs`: one file or folder a verb.
+//! - `test.rs`, `soak.rs`, `dist/`, `packages.rs`, `fuzz.rs`, `deny.rs`, `api.rs`: one file or folder a verb.
 //! - `needs/`: what the tests need of the machine, installed only when missing.
 //! - `programs.rs`: the test programs, built once; `tiers.rs`: which of their tests run on which database.
 //! - `databases.rs`, `postgres.rs`, `mariadb.rs`: throw-away servers. `watchdog.rs` of `store`: they
@@ -15,6 +15,7 @@
 #![allow(clippy::print_stdout, reason = "this tool talks to a person at a terminal")]
 #![allow(clippy::disallowed_methods, reason = "the environment and the clock are this tool's business")]
 
+mod api;
 mod counts;
 mod databases;
 mod deny;
@@ -40,7 +41,7 @@ mod watchdog;
 use std::process::ExitCode;
 
 /// Everything that may follow `cargo xtask`; the README is checked against it.
-pub const VERBS: [&str; 6] = ["test", "soak", "dist", "packages", "fuzz", "deny"];
+pub const VERBS: [&str; 7] = ["test", "soak", "dist", "packages", "fuzz", "deny", "api"];
 
 const HELP: &str = "\
 cargo xtask test [--only STEP]... [--database NAME]...
@@ -64,6 +65,8 @@ cargo xtask fuzz [TARGET] [--seconds N]
 cargo xtask dist [--target TRIPLE]... [--key FILE] [--out DIR]
                                   the archives of a release with their sums, in dist/; --key signs them (Ed25519).
                                   --from FILE --target TRIPLE packs a program that is there, without building
+cargo xtask api keep                keeps the description of the API as the one that clients know; a change that would break
+                                  them has to be named in CHANGELOG.md first
 cargo xtask deny                    licences, advisories and sources of the dependencies (cargo-deny)
 ";
 
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         ["packages", rest @ ..] => packages::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["deny"] => deny::run(),
+        ["api", "keep"] => api::run(),
         ["dist", rest @ ..] => dist::run(rest),
         _ => Err(format!("unknown: {}", args.join(" "))),
     };

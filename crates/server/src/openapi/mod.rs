@@ -3,6 +3,7 @@
 //! - `operations.rs`: one entry for each route. `describe.rs`: what the types of its handler add. `operation.rs`: how an
 //!   operation becomes part of the document.
 //! - `words.rs`: fields with a few allowed words. `codes.rs`: error codes. `problem.rs`: the body of errors.
+//! - `kept/`: the description that clients know, and what would break them.
 //! - The page is `pages/views/api_docs.rs`.
 //!
 //! Document and page are built when they are first asked for. They change with the program only.
@@ -11,6 +12,8 @@ mod codes;
 #[cfg(feature = "testing")]
 pub(crate) mod contract;
 pub(crate) mod describe;
+#[cfg(test)]
+mod kept;
 pub(crate) mod operation;
 mod operations;
 mod problem;

@@ -1,4 +1,4 @@
-//! The document is complete and consistent, and a change of it shows as a difference of its snapshot.
+//! The document is complete and consistent. What a change of it does to clients is judged in `kept/`.
 
 use super::codes::CODES as KNOWN;
 use super::operation::CODES;
@@ -29,35 +29,6 @@ fn operations() -> Vec<(String, &'static Value)> {
         methods.map(move |(method, operation)| (format!("{} {path}", method.to_uppercase()), operation))
     });
     all.collect()
-}
-
-#[test]
-fn the_document_is_what_programs_know() {
-    let mut text = String::new();
-    print(&DOCUMENT, 0, &mut text);
-    insta::assert_snapshot!(text);
-}
-
-/// JSON in lines; what fits into one stands on one.
-fn print(value: &Value, depth: usize, text: &mut String) {
-    let short = value.to_string();
-    let parts: Vec<(String, &Value)> = match value {
-        Value::Object(fields) if short.len() + depth > 118 => {
-            fields.iter().map(|(name, value)| (format!("{name:?}: "), value)).collect()
-        }
-        Value::Array(items) if short.len() + depth > 118 => {
-            items.iter().map(|item| (String::new(), item)).collect()
-        }
-        _ => return text.push_str(&short),
-    };
-    let (open, close) = if value.is_array() { ('[', ']') } else { ('{', '}') };
-    text.push(open);
-    for (index, (name, part)) in parts.into_iter().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        text.push_str(&format!("{comma}\n{}{name}", " ".repeat(depth + 1)));
-        print(part, depth + 1, text);
-    }
-    text.push_str(&format!("\n{}{close}", " ".repeat(depth)));
 }
 
 #[test]
