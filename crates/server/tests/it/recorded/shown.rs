@@ -58,6 +58,8 @@ pub fn head(masks: &mut Masks, answer: &Answer) -> String {
         let value = match name.as_str() {
             // Our own is a number with a tag; what the client has sent comes back.
             "x-request-id" if is_own_request_id(value) => "<request>".to_owned(),
+            // A hash of a document that has a snapshot of its own.
+            "etag" => "<hash>".to_owned(),
             name if LONG.iter().any(|(long, _)| *long == name) => {
                 let kind = LONG.iter().find(|(long, _)| *long == name).map_or("", |(_, kind)| kind);
                 masks.short(kind, value)
