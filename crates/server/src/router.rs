@@ -103,7 +103,7 @@ pub fn router() -> Routes {
             get(api::users::sessions::list).delete(api::users::sessions::end_all),
         )
         .route("/api/organizations/{org}/users/{user}/sessions/{session}", delete(api::users::sessions::end))
-        .route("/api/organizations/{org}/users/{user}/sign_in_link", post(api::users::sign_in_link::create))
+        .route("/api/organizations/{org}/users/{user}/sign-in-link", post(api::users::sign_in_link::create))
         .route("/api/organizations/{org}/users/{user}/password-link", post(api::users::password_link::create))
         .route("/api/organizations/{org}/keys", get(api::keys::list).post(api::keys::create))
         .route("/api/organizations/{org}/keys/{key}", get(api::keys::get).delete(api::keys::revoke))

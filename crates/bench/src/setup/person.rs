@@ -77,7 +77,7 @@ impl Person {
 
     /// Signs the browser in by a one-time link.
     pub(crate) async fn sign_in_by_link(&mut self, admin: &Admin, client: &mut Client) -> Result<(), Error> {
-        let path = format!("/api/organizations/{}/users/{}/sign_in_link", self.organization, self.user_id);
+        let path = format!("/api/organizations/{}/users/{}/sign-in-link", self.organization, self.user_id);
         let link: NewLink = admin.post(client, &path, &json!({})).await?.json()?;
         self.cookies = Cookies::default();
         use_link(&mut self.browser(client), &link.url).await

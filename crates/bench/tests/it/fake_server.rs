@@ -363,7 +363,7 @@ impl World {
                 self.users.get_mut(&text("user")).expect("a user").1 = text("plan");
                 Answer::json(201, json!({ "id": format!("sub_of_{}", text("user")) }))
             }
-            [_, "users", id, "sign_in_link"] => {
+            [_, "users", id, "sign-in-link"] => {
                 let code = self.id("link");
                 self.links.insert(code.clone(), (*id).to_owned());
                 Answer::json(201, json!({ "url": format!("http://localhost:{port}/link/{code}") }))

@@ -237,7 +237,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             Ok(())
         }
         Verb::Sessions { user, end, end_one } => sessions(&mut api, user, *end, end_one.as_deref()),
-        Verb::Link { user } => link(&mut api, user, "sign_in_link"),
+        Verb::Link { user } => link(&mut api, user, "sign-in-link"),
         Verb::PasswordLink { user } => link(&mut api, user, "password-link"),
     }
 }

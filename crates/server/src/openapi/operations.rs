@@ -285,7 +285,7 @@ fn of_users(api: &mut Description) {
     api.add(Delete, sessions, users::sessions::end_all, "endSessions", "End all sessions of a user");
     let one = "/api/organizations/{org}/users/{user}/sessions/{session}";
     api.add(Delete, one, users::sessions::end, "endSession", "End a session");
-    let link = "/api/organizations/{org}/users/{user}/sign_in_link";
+    let link = "/api/organizations/{org}/users/{user}/sign-in-link";
     api.add(
         Post,
         link,

@@ -254,7 +254,7 @@ pub(crate) fn program_scopes(route: &str, need: Need) -> Option<Vec<String>> {
     }
     let own = match (noun, need, segments.nth(1), segments.next()) {
         ("clients", Need::Write, Some("secrets"), _) => programs::CLIENT_SECRETS,
-        ("users", Need::Write, Some("sign_in_link" | "password-link"), None) => programs::USER_LINKS,
+        ("users", Need::Write, Some("sign-in-link" | "password-link"), None) => programs::USER_LINKS,
         _ => return Some(vec![need.scope(noun)]),
     };
     Some(vec![own.to_owned()])

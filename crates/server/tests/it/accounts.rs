@@ -464,7 +464,7 @@ async fn a_sign_in_link_lets_in_once() {
     let users = "/api/organizations/acme/users";
     let made = admin.make(users, json!({ "email": "passwordless@acme.test" })).await;
     let user = format!("{users}/{}", text(&made, "id"));
-    let link = async || path_of(text(&admin.make(&format!("{user}/sign_in_link"), Value::Null).await, "url"));
+    let link = async || path_of(text(&admin.make(&format!("{user}/sign-in-link"), Value::Null).await, "url"));
     let send = async |browser: &mut TestBrowser<'_>, csrf: &str, id: &str| {
         browser.post("/o/acme/link", &[("csrf", csrf), ("link", id)]).await
     };
@@ -533,7 +533,7 @@ async fn a_sign_in_link_lets_in_once() {
     admin.change("PUT", &format!("{user}/suspension"), json!({})).await;
     assert_eq!(send(&mut user_browser, &csrf, &id).await.status, 404, "suspended");
     assert_eq!(open_link(&mut user_browser, &good).await.status, 404, "suspended");
-    let refused = admin.call("POST", &format!("{user}/sign_in_link"), &Value::Null).await;
+    let refused = admin.call("POST", &format!("{user}/sign-in-link"), &Value::Null).await;
     assert_eq!(refused.status, 409, "{refused:?}");
     admin.change("DELETE", &format!("{user}/suspension"), Value::Null).await;
 
@@ -553,7 +553,7 @@ async fn a_second_click_on_the_form_of_a_sign_in_link_signs_in_too() {
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let made = admin.make("/api/organizations/acme/users", json!({ "email": "new@acme.test" })).await;
     let user = format!("/api/organizations/acme/users/{}", text(&made, "id"));
-    let link = path_of(text(&admin.make(&format!("{user}/sign_in_link"), Value::Null).await, "url"));
+    let link = path_of(text(&admin.make(&format!("{user}/sign-in-link"), Value::Null).await, "url"));
     let sessions = async || {
         let all = admin.read(&format!("{user}/sessions")).await;
         all["items"]
@@ -596,7 +596,7 @@ async fn a_second_click_on_the_form_of_a_sign_in_link_signs_in_too() {
 
     server.clock.advance(Duration::from_secs(1));
     assert_eq!(click().await.status, 404, "a minute is over");
-    let second = path_of(text(&admin.make(&format!("{user}/sign_in_link"), Value::Null).await, "url"));
+    let second = path_of(text(&admin.make(&format!("{user}/sign-in-link"), Value::Null).await, "url"));
     let page = open_link(&mut other, &second).await;
     let cookies = other.cookies.header().expect("cookies");
     let fields = [("csrf", &*page.input("csrf")), ("link", &*page.input("link"))];

@@ -127,7 +127,7 @@ async fn a_replay_shows_no_secret() {
         ("keys", json!({ "name": "Back end", "service": "sketch" }), "", "key"),
         ("clients", client, "", "client_secret"),
         (&secrets, Value::Null, "", "client_secret"),
-        (&format!("users/{user}/sign_in_link"), Value::Null, "", "url"),
+        (&format!("users/{user}/sign-in-link"), Value::Null, "", "url"),
         ("users", new, "/password_link", "url"),
     ] {
         let row = async {

@@ -183,7 +183,7 @@ async fn administering() {
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let users = "/api/organizations/acme/users";
     let made = admin.make(users, json!({ "email": "new@acme.test" })).await;
-    let link = admin.make(&format!("{users}/{}/sign_in_link", text(&made, "id")), Value::Null).await;
+    let link = admin.make(&format!("{users}/{}/sign-in-link", text(&made, "id")), Value::Null).await;
     let path = text(&link, "url").strip_prefix(ISSUER).expect("an address of ours");
     insta::assert_snapshot!("one_time_link", shown(&open_link(&mut server.browser(), path).await));
     let link = admin.make(&format!("{users}/{}/password-link", text(&made, "id")), Value::Null).await;

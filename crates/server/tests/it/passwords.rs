@@ -230,7 +230,7 @@ async fn a_link_is_for_its_user_while_they_may_sign_in_and_until_it_expires() {
 }
 
 async fn make_sign_in_link(admin: &Admin<'_>, user: &str) -> String {
-    let link = admin.make(&format!("{USERS}/{user}/sign_in_link"), Value::Null).await;
+    let link = admin.make(&format!("{USERS}/{user}/sign-in-link"), Value::Null).await;
     path_of(text(&link, "url"))
 }
 

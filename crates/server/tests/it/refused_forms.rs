@@ -81,7 +81,7 @@ async fn a_form_that_was_open_for_too_long_leads_back_to_its_question() {
         (false, asked.path(), "/o/acme/login", &somebody[..]),
         (false, "/login?next=%2Finvitation".to_owned(), "/login", &somebody),
         (false, sign_up, "/o/acme/signup", &somebody),
-        (false, made("sign_in_link").await, "/o/acme/link", &[]),
+        (false, made("sign-in-link").await, "/o/acme/link", &[]),
         (false, made("password-link").await, "/password", &[("password", "correct horse")]),
         (false, invitation, "/invitation", &[("name", "x"), ("password", "correct horse")]),
         (false, "/activate".to_owned(), "/activate", &[("user_code", "BCDF-GHJK")]),

@@ -88,7 +88,7 @@ async fn used() -> (TestServer, serde_json::Value) {
     let users = "/api/organizations/acme/users";
     let bob = admin.make(users, json!({ "email": "bob@acme.test", "name": "Bob" })).await;
     let bob = format!("{users}/{}", text(&bob, "id"));
-    admin.make(&format!("{bob}/sign_in_link"), json!(null)).await;
+    admin.make(&format!("{bob}/sign-in-link"), json!(null)).await;
     admin.invite("carol@acme.test", "member").await;
     admin.change("PUT", &format!("{bob}/suspension"), json!({ "reason": "a fixture" })).await;
     let short = admin.request("PATCH", "/api/organizations/acme").header("idempotency-key", "once");

@@ -1,4 +1,4 @@
-//! `POST /api/organizations/{org}/users/{user}/sign_in_link`: creates a one-time link for a user without a password. The
+//! `POST /api/organizations/{org}/users/{user}/sign-in-link`: creates a one-time link for a user without a password. The
 //! URL in the answer is the only copy of the link's secret.
 
 use crate::web::administration::Admin;

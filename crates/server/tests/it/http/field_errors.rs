@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const WITHOUT_BODY: [(&str, &str); 4] = [
     ("POST", "/api/organizations/{org}/billing/{connection}/retry"),
     ("POST", "/api/organizations/{org}/clients/{client}/secrets"),
-    ("POST", "/api/organizations/{org}/users/{user}/sign_in_link"),
+    ("POST", "/api/organizations/{org}/users/{user}/sign-in-link"),
     ("POST", "/api/organizations/{org}/users/{user}/password-link"),
 ];
 

@@ -152,7 +152,7 @@ impl<'s> World<'s> {
             "/invitation" => self.admin.invite("new@acme.test", "member").await,
             "/password" => self.link("password-link").await,
             "/setup" => "/setup?token=x".to_owned(),
-            "/o/{slug}/link" => self.link("sign_in_link").await,
+            "/o/{slug}/link" => self.link("sign-in-link").await,
             "/o/{slug}/login" => "/o/acme/login?prompt=login".to_owned(),
             "/login" => "/login?prompt=login".to_owned(),
             "/demo/{product}/callback" => self.callback().await,

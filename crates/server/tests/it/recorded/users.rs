@@ -39,7 +39,7 @@ async fn users() {
 
     to.section("Links");
     let one = format!("{users}/{bob}");
-    let link = people.admin(to, "a link to sign in", post(format!("{one}/sign_in_link"))).await;
+    let link = people.admin(to, "a link to sign in", post(format!("{one}/sign-in-link"))).await;
     let mut browser = server.browser().cookies;
     let path = crate::support::path_of(&link.text("url"));
     let opened = to.browse(&server, &mut browser, "it is opened", get(&path)).await;
@@ -62,7 +62,7 @@ async fn users() {
     to.section("Suspension and deletion");
     let suspension = format!("{one}/suspension");
     people.admin(to, "suspended", call("PUT", &suspension).json(&json!({ "reason": "late" }))).await;
-    people.admin(to, "no link for one who is suspended", post(format!("{one}/sign_in_link"))).await;
+    people.admin(to, "no link for one who is suspended", post(format!("{one}/sign-in-link"))).await;
     people.admin(to, "no password link either", post(format!("{one}/password-link"))).await;
     people.admin(to, "suspended again", call("PUT", &suspension).json(&json!({}))).await;
     people.admin(to, "active again", call("DELETE", &suspension)).await;

@@ -129,7 +129,7 @@ pub(crate) fn body(method: &str, route: &str, things: &Things) -> Value {
         ("GET" | "DELETE", _)
         | (
             "POST",
-            "/users/{user}/sign_in_link"
+            "/users/{user}/sign-in-link"
             | "/users/{user}/password-link"
             | "/clients/{client}/secrets"
             | "/billing/{connection}/retry",

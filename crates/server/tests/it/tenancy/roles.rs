@@ -203,7 +203,7 @@ async fn each_change_is_in_the_audit_trail() {
         ("POST", "/subscriptions", "subscription.created"),
         ("POST", "/users", "user.created"),
         ("PATCH", "/users/{user}", "user.changed"),
-        ("POST", "/users/{user}/sign_in_link", "user.sign_in_link_made"),
+        ("POST", "/users/{user}/sign-in-link", "user.sign_in_link_made"),
         ("DELETE", "/users/{user}/sessions/{session}", "session.ended"),
         ("POST", "/users/{user}/password-link", "user.password_link_made"),
         ("DELETE", "/users/{user}/sessions", "user.sessions_ended"),
