@@ -2,11 +2,13 @@
 //! and is bound to client, redirect URI, session and challenge. Reuse of a code revokes the grant that it gave.
 
 use crate::audit::Actor;
+use crate::authentication::Authentication;
 use crate::grants::{self, Leak, NewGrant, NewRefresh};
 use crate::ids::{ClientId, CodeId, GrantId, SessionId, UserId};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
-use crate::{Error, Result, Time, consents, sessions, users};
+use crate::sessions::{self, Session};
+use crate::{Error, Result, Time, consents, users};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
@@ -28,6 +30,8 @@ pub struct NewCode {
     pub client: ClientId,
     /// The session of the user.
     pub session: SessionId,
+    /// The user's authentication in the session.
+    pub authentication: Authentication,
     /// The redirect URI that the code is sent to.
     pub redirect_uri: String,
     /// The granted scope.
@@ -42,7 +46,7 @@ impl NewCode {
     /// Generates the id and the secret.
     pub fn generate(
         client: ClientId,
-        session: SessionId,
+        session: &Session,
         redirect_uri: String,
         scope: Scope,
         now: Time,
@@ -51,7 +55,19 @@ impl NewCode {
         let id = CodeId::new(now, random);
         let secret = secrets::secret(random);
         let (code, hash) = (format!("{id}.{secret}"), secrets::hash(secret.as_bytes()));
-        NewCode { id, code, hash, client, session, redirect_uri, scope, challenge: None, nonce: None }
+        let (session, authentication) = (session.id.clone(), session.authentication.clone());
+        NewCode {
+            id,
+            code,
+            hash,
+            client,
+            session,
+            authentication,
+            redirect_uri,
+            scope,
+            challenge: None,
+            nonce: None,
+        }
     }
 }
 
@@ -60,12 +76,12 @@ statements! {
         "authorization_codes",
         &[&[
             "id", "hash", "client_id", "session_id", "redirect_uri", "scope", "challenge", "nonce",
-            "created_at", "expires_at",
+            "created_at", "expires_at", "authentication",
         ]],
     );
     static LOCK = lock("authorization_codes", "id");
     static GET = sql("SELECT a.hash, a.client_id, a.session_id, a.redirect_uri, a.scope, a.challenge, a.nonce, a.expires_at,
-      a.redeemed_at, a.grant_id, s.user_id, c.consent_required, v.changed_at, v.accepted_at
+      a.redeemed_at, a.grant_id, s.user_id, c.consent_required, v.changed_at, v.accepted_at, a.authentication
      FROM authorization_codes a JOIN sessions s ON s.id = a.session_id JOIN clients c ON c.id = a.client_id
      LEFT JOIN client_reviews v ON v.client_id = a.client_id WHERE a.id = ?1");
     static PEEK = sql("SELECT c.hash, s.user_id, c.scope FROM authorization_codes c
@@ -91,7 +107,8 @@ pub fn create(tx: &mut Tx<'_>, new: &NewCode, now: Time) -> Result<()> {
             new.challenge.as_deref(),
             new.nonce.as_deref(),
             now,
-            now + LIFE
+            now + LIFE,
+            new.authentication.stored()
         ],
     )?;
     Ok(())
@@ -163,6 +180,7 @@ pub fn redeem(
         grant: Option<GrantId>,
         user: UserId,
         consent_required: bool,
+        authentication: Option<Authentication>,
     }
     let stored = tx
         .one(&GET, args![&id], |row| {
@@ -181,6 +199,7 @@ pub fn redeem(
                 grant: row.get(9)?,
                 user: row.get(10)?,
                 consent_required: row.get::<bool>(11)? || needs_review,
+                authentication: Authentication::read(row, 14)?,
             })
         })?
         .ok_or(Error::InvalidGrant)?;
@@ -222,7 +241,8 @@ pub fn redeem(
         client: stored.client,
         session: session.id,
         scope: Scope::parse(&stored.scope),
-        authenticated_at: session.authenticated_at,
+        // An instance of an earlier release makes codes without one.
+        authentication: stored.authentication.unwrap_or(session.authentication),
     };
     let offline = new.scope.contains("offline_access");
     grants::create(tx, &new, offline.then_some(refresh), now)?;

@@ -2,6 +2,7 @@
 //! Both codes are short-lived. The device code can be redeemed once.
 
 use crate::audit::{self, Actor};
+use crate::authentication::Authentication;
 use crate::grants::{self, NewGrant, NewRefresh};
 use crate::ids::{ClientId, DeviceId, GrantId, OrganizationId, SessionId, UserId};
 use crate::organizations::{self, DeviceFlow, Status};
@@ -160,6 +161,7 @@ pub struct Device {
     decision: Option<String>,
     decided_by: Option<SessionId>,
     redeemed_at: Option<Time>,
+    authentication: Option<Authentication>,
 }
 
 impl Device {
@@ -180,11 +182,13 @@ statements! {
         "device_authorizations",
         &[&["id", "hash", "client_id", "scope", "address", "agent", "created_at", "expires_at"]],
     );
-    static GET = sql("SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
+    static GET = sql("SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at,
+            authentication
      FROM device_authorizations WHERE id = ?1");
-    static FIND = sql("SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
+    static FIND = sql("SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at,
+            authentication
      FROM device_authorizations WHERE id IN (?1, ?2, ?3)");
-    static DECIDE = sql("UPDATE device_authorizations SET decision = ?2, decided_by = ?3, decided_at = ?4
+    static DECIDE = sql("UPDATE device_authorizations SET decision = ?2, decided_by = ?3, decided_at = ?4, authentication = ?5
      WHERE id = ?1 AND decision IS NULL AND expires_at > ?4");
     static REDEEM = sql("UPDATE device_authorizations SET redeemed_at = ?2
      WHERE id = ?1 AND decision = 'allow' AND redeemed_at IS NULL AND expires_at > ?2");
@@ -205,6 +209,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Device, store::Error> {
         decision: row.get(8)?,
         decided_by: row.get(9)?,
         redeemed_at: row.get(10)?,
+        authentication: Authentication::read(row, 11)?,
     })
 }
 
@@ -283,12 +288,14 @@ pub fn decide(
     actor: &Actor,
 ) -> Result<bool> {
     let session_there = sessions::live(tx.snapshot(), session, actor.now)?;
-    let at_home = session_there.is_some_and(|session| session.organization == *organization);
+    let decides = session_there.filter(|session| session.organization == *organization);
     let home = organizations::get(tx.snapshot(), organization)?;
-    if !at_home || home.status != Status::Active || home.device_flow == DeviceFlow::Off {
+    let Some(decides) = decides else { return Ok(false) };
+    if home.status != Status::Active || home.device_flow == DeviceFlow::Off {
         return Ok(false);
     }
-    if tx.exec(&DECIDE, args![device, decision.as_str(), session, actor.now])? == 0 {
+    let how = decides.authentication.stored();
+    if tx.exec(&DECIDE, args![device, decision.as_str(), session, actor.now, how])? == 0 {
         return Ok(false);
     }
     let action = match decision {
@@ -331,8 +338,8 @@ pub struct Redeemed {
     pub organization: OrganizationId,
     /// The granted scope.
     pub scope: Scope,
-    /// The time of the user's authentication.
-    pub authenticated_at: Time,
+    /// The user's authentication as they allowed the device.
+    pub authentication: Authentication,
 }
 
 /// Redeems an allowed device authorization. Of several concurrent requests, one succeeds. The device gets its own
@@ -356,6 +363,8 @@ pub fn redeem(
     // Checks again under the lock: another command may have ended all sessions of this user before, without the new
     // one.
     let session = allowed_by(tx.snapshot(), device, now)?;
+    // An instance of an earlier release stores decisions without one.
+    let authentication = device.authentication.clone().unwrap_or_else(|| session.authentication.clone());
     sessions::create(
         tx,
         &NewSession {
@@ -367,7 +376,7 @@ pub fn redeem(
             address: device.address.clone(),
             agent: client_name.to_owned(),
             created_at: now,
-            authenticated_at: session.authenticated_at,
+            authentication: authentication.clone(),
             expires_at: now + new.session_life,
         },
     )?;
@@ -378,7 +387,7 @@ pub fn redeem(
         client: device.client.clone(),
         session: new.session.clone(),
         scope: device.scope.clone(),
-        authenticated_at: session.authenticated_at,
+        authentication: authentication.clone(),
     };
     grants::create(tx, &grant, Some(&new.refresh), now)?;
     // The user or the organization may have been suspended since the approval.
@@ -390,7 +399,7 @@ pub fn redeem(
         user: session.user,
         organization: session.organization,
         scope: device.scope.clone(),
-        authenticated_at: session.authenticated_at,
+        authentication,
     })
 }
 

@@ -7,6 +7,7 @@
 //! reuse revokes the family.
 
 use crate::audit::{self, Actor};
+use crate::authentication::Authentication;
 use crate::events;
 use crate::ids::{ClientId, GrantId, OrganizationId, RefreshTokenId, ServiceId, SessionId, UserId};
 use crate::scan::Page;
@@ -41,8 +42,8 @@ pub struct NewGrant {
     pub session: SessionId,
     /// The granted scope.
     pub scope: Scope,
-    /// The time of the user's authentication before they authorized the client.
-    pub authenticated_at: Time,
+    /// The user's authentication before they authorized the client.
+    pub authentication: Authentication,
 }
 
 /// A new refresh token, generated before the command.
@@ -78,7 +79,7 @@ statements! {
         "grants",
         &[&[
             "id", "organization_id", "user_id", "client_id", "session_id", "scope", "created_at",
-            "authenticated_at",
+            "authenticated_at", "authentication",
         ]],
     );
     static INSERT_REFRESH = insert("refresh_tokens", &[&[
@@ -94,7 +95,8 @@ statements! {
     static REVOKE = sql("UPDATE grants SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1 AND revoked_at IS NULL");
     static STATE = sql("SELECT g.user_id, g.organization_id, g.client_id, g.session_id, g.scope, g.revoked_at,
             s.ended_at, s.expires_at, s.authenticated_at, us.suspended_at, os.suspended_at, c.service_id,
-            c.organization_id, COALESCE(g.authenticated_at, s.authenticated_at)
+            c.organization_id, COALESCE(g.authenticated_at, s.authenticated_at),
+            COALESCE(g.authentication, s.authentication)
      FROM grants g
      JOIN sessions s ON s.id = g.session_id
      JOIN clients c ON c.id = g.client_id
@@ -140,9 +142,9 @@ pub struct Grant {
     pub session: SessionId,
     /// The granted scope.
     pub scope: Scope,
-    /// The time of the user's authentication before they authorized the client. It stays when the user authenticates
-    /// again (OpenID Connect Core 12.2).
-    pub authenticated_at: Time,
+    /// The user's authentication before they authorized the client. It stays when the user authenticates again (OpenID
+    /// Connect Core 12.2). If an instance of an earlier release made the grant, the session has its words.
+    pub authentication: Authentication,
     /// The time of the user's last authentication in its session.
     pub session_authenticated_at: Time,
     /// The expiry time of its session.
@@ -171,7 +173,8 @@ pub fn create(tx: &mut Tx<'_>, new: &NewGrant, refresh: Option<&NewRefresh>, now
             &new.session,
             &scope,
             now,
-            new.authenticated_at
+            new.authentication.at,
+            new.authentication.stored()
         ],
     )?;
     tx.changed(key(&new.id));
@@ -210,7 +213,7 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
             session: row.get(3)?,
             scope: Scope::parse(&row.get::<String>(4)?),
             session_expires_at: row.get(7)?,
-            authenticated_at: row.get(13)?,
+            authentication: Authentication::read_at(row, 13, 14)?,
             session_authenticated_at: row.get(8)?,
             service: row.get(11)?,
             alive: at_home && stops.iter().all(Option::is_none),

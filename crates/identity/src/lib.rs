@@ -8,7 +8,8 @@
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - payment providers: `billing`
 //! - events for products: `events`
-//! - users: `users`, `user_search`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`, `sessions`
+//! - users: `users`, `user_search`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`,
+//!   `authentication`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
@@ -27,6 +28,7 @@ mod access;
 pub mod administrators;
 pub mod api_keys;
 pub mod audit;
+pub mod authentication;
 pub mod authorization_codes;
 pub mod authorization_requests;
 pub mod billing;

@@ -1,6 +1,7 @@
 //! Sessions of users, in browsers and on devices.
 
 use crate::audit::{self, Actor};
+use crate::authentication::Authentication;
 use crate::events;
 use crate::ids::{OrganizationId, SessionId, UserId};
 use crate::scan::Page;
@@ -26,8 +27,8 @@ pub struct Session {
     pub agent: String,
     /// The creation time.
     pub created_at: Time,
-    /// The time of the user's last authentication.
-    pub authenticated_at: Time,
+    /// The user's last authentication.
+    pub authentication: Authentication,
     /// The expiry time.
     pub expires_at: Time,
 }
@@ -51,8 +52,8 @@ pub struct NewSession {
     pub agent: String,
     /// The creation time.
     pub created_at: Time,
-    /// The time of the user's authentication. For a device, it is that of the browser session that allowed the device.
-    pub authenticated_at: Time,
+    /// The user's authentication. For a device, it is that of the browser session that allowed the device.
+    pub authentication: Authentication,
     /// The expiry time.
     pub expires_at: Time,
 }
@@ -65,29 +66,33 @@ const OLDEST: i64 = 64;
 /// The most sessions that the account page shows.
 const SHOWN_MAX: i64 = 200;
 
-const COLUMNS: &str = "SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at FROM sessions";
+const COLUMNS: &str = "SELECT id, organization_id, user_id, kind, address, agent, created_at,
+    authenticated_at, expires_at, authentication FROM sessions";
 
 statements! {
     static INSERT = insert(
         "sessions",
         &[&[
             "id", "organization_id", "user_id", "kind", "hash", "address", "agent", "created_at",
-            "authenticated_at", "expires_at",
+            "authenticated_at", "expires_at", "authentication",
         ]],
     );
     /// Commands that create a grant of a session take this lock first, so that its end comes before or after.
     pub(crate) static LOCK = lock("sessions", "id");
     static LIVE = select(COLUMNS, "WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2");
     static OF_COOKIE = sql("SELECT s.id, s.organization_id, s.user_id, s.kind, s.address, s.agent, s.created_at, s.authenticated_at,
-            s.expires_at, s.hash
+            s.expires_at, s.authentication, s.hash
      FROM sessions s JOIN organizations o ON o.id = s.organization_id
      WHERE s.id = ?1 AND o.slug = ?2 AND s.ended_at IS NULL AND s.expires_at > ?3");
     static BEYOND = sql("SELECT id FROM sessions WHERE user_id = ?1 AND ended_at IS NULL ORDER BY id DESC LIMIT ?2 OFFSET ?3");
     static END = sql("UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE id = ?1 AND ended_at IS NULL");
     static RENEW = sql(
-        "UPDATE sessions SET hash = ?2, authenticated_at = ?3, expires_at = ?4 WHERE id = ?1 AND ended_at IS NULL",
+        "UPDATE sessions SET hash = ?2, authenticated_at = ?3, expires_at = ?4, authentication = ?5
+         WHERE id = ?1 AND ended_at IS NULL",
     );
-    static AUTHENTICATED = sql("UPDATE sessions SET authenticated_at = ?2 WHERE id = ?1 AND ended_at IS NULL");
+    static AUTHENTICATE = sql(
+        "UPDATE sessions SET authenticated_at = ?2, authentication = ?3 WHERE id = ?1 AND ended_at IS NULL",
+    );
     static END_OF_USER = sql(
         "UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE user_id = ?1 AND ended_at IS NULL AND id <> ?4",
     );
@@ -102,7 +107,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Session, store::Error> {
         address: row.get(4)?,
         agent: row.get(5)?,
         created_at: row.get(6)?,
-        authenticated_at: row.get(7)?,
+        authentication: Authentication::read_at(row, 7, 9)?,
         expires_at: row.get(8)?,
     })
 }
@@ -119,7 +124,7 @@ pub fn key_of_user(user: &UserId) -> Key {
 }
 
 /// Signs a user in, in a browser that sent `cookie` for this organization, and returns the id of the session that the
-/// browser then has. A live session of the same user is kept: it gets a new secret and a new authentication time, so that
+/// browser then has. A live session of the same user is kept: it gets a new secret and the new authentication, so that
 /// tokens of other clients stay valid. A session of another user ends and a new one is created. Fails if the user was
 /// suspended while the password was verified, which takes a while.
 pub fn sign_in(
@@ -153,10 +158,11 @@ pub fn sign_in(
     Ok(new.id.clone())
 }
 
-/// Gives a session the secret, the authentication time and the end of `new`. Returns false if it has ended.
+/// Gives a session the secret, the authentication and the end of `new`. Returns false if it has ended.
 pub(crate) fn renew(tx: &mut Tx<'_>, id: &SessionId, new: &NewSession) -> Result<bool> {
     let hash = new.hash.as_ref().map(|hash| hash.as_slice());
-    let renewed = tx.exec(&RENEW, args![id, hash, new.authenticated_at, new.expires_at])? == 1;
+    let how = &new.authentication;
+    let renewed = tx.exec(&RENEW, args![id, hash, how.at, new.expires_at, how.stored()])? == 1;
     tx.changed(key(id));
     Ok(renewed)
 }
@@ -175,8 +181,9 @@ pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
             &new.address,
             &new.agent,
             new.created_at,
-            new.authenticated_at,
-            new.expires_at
+            new.authentication.at,
+            new.expires_at,
+            new.authentication.stored()
         ],
     )?;
     tx.changed(key(&new.id));
@@ -202,7 +209,7 @@ pub fn by_cookie(
     let Some((id, secret)) = secrets::split_token(cookie) else { return Ok(None) };
     let Ok(id) = SessionId::parse(id) else { return Ok(None) };
     let found = snapshot.one(&OF_COOKIE, args![&id, organization, now], |row| {
-        Ok((read(row)?, row.get::<Option<Vec<u8>>>(9)?))
+        Ok((read(row)?, row.get::<Option<Vec<u8>>>(10)?))
     })?;
     Ok(found.and_then(|(session, hash)| {
         hash.is_some_and(|hash| secrets::matches(secret.as_bytes(), &hash)).then_some(session)
@@ -235,9 +242,9 @@ pub fn list(
     Ok(snapshot.all(&sql, &args, read)?)
 }
 
-/// Sets the authentication time after the user has authenticated again.
-pub fn set_authenticated_at(tx: &mut Tx<'_>, id: &SessionId, now: Time) -> Result<()> {
-    tx.exec(&AUTHENTICATED, args![id, now])?;
+/// Stores that the user has authenticated again. Nothing of the authentication before stays, also if it was stronger.
+pub fn authenticate(tx: &mut Tx<'_>, id: &SessionId, how: &Authentication) -> Result<()> {
+    tx.exec(&AUTHENTICATE, args![id, how.at, how.stored()])?;
     tx.changed(key(id));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The log of events: what an entry says by itself, and what its delivery reads.
 
 use crate::support::{START, TestIdentity};
+use identity::authentication::{Authentication, Method};
 use identity::authorization_codes::{self, NewCode, Presented, Redeemed};
 use identity::clients::{self, Client};
 use identity::consents;
@@ -67,7 +68,7 @@ impl Tenant {
             client: client.id.clone(),
             session: session.clone(),
             scope: Scope::parse("openid"),
-            authenticated_at: START,
+            authentication: Authentication::new(START, &[Method::Password]),
         };
         let grant = new.id.clone();
         test.write(move |tx, _| grants::create(tx, &new, None, START)).await.expect("a grant");
@@ -490,7 +491,9 @@ async fn a_session_that_ends_while_its_code_is_redeemed_has_the_grant_or_refuses
         let (client, scope) = (acme.client.id.clone(), Scope::parse("openid"));
         let of_session = (client.clone(), session.clone(), redirect_uri.clone(), scope);
         let (at_client, at_session, at_uri, scope) = of_session;
-        let code = NewCode::generate(at_client, at_session, at_uri, scope, START, test.random());
+        let live = test.read(move |snapshot| sessions::live(snapshot, &at_session, START)).await;
+        let session_there = live.expect("reads").expect("the session lives");
+        let code = NewCode::generate(at_client, &session_there, at_uri, scope, START, test.random());
         let presented = Presented { code: code.code.clone(), client, redirect_uri, verifier: None };
         test.write(move |tx, actor| {
             let session = sessions::live(tx.snapshot(), &code.session, START)?.expect("the session lives");

@@ -2,6 +2,7 @@
 
 mod administrators;
 mod audit_trail;
+mod authentication;
 mod billing;
 mod catalog;
 mod device_flow;

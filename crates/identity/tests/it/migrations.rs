@@ -1,6 +1,7 @@
 //! Migrations of databases of earlier versions, with their data.
 
 use crate::support::START;
+use identity::authentication::{Authentication, Method};
 use identity::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use identity::organizations::{self, DeviceFlow};
 use identity::tokens::AccessTokenTyp;
@@ -178,11 +179,13 @@ async fn a_grant_from_before_keeps_the_time_of_authentication_that_its_session_h
     before.close();
     let now = open(&place, schema::MIGRATIONS);
     let later = START + Duration::from_secs(120);
-    let renewed = now.write("test", move |tx| sessions::set_authenticated_at(tx, &session, later));
+    let again = Authentication::new(later, &[Method::Password]);
+    let renewed = now.write("test", move |tx| sessions::authenticate(tx, &session, &again));
     renewed.await.expect("writes");
     let found =
         now.read(move |snapshot| grants::get(snapshot, &grant)).await.expect("reads").expect("a grant");
-    assert_eq!((found.authenticated_at, found.session_authenticated_at), (authenticated_at, later));
+    assert_eq!((found.authentication.at, found.session_authenticated_at), (authenticated_at, later));
+    assert_eq!((found.authentication.level(), found.authentication.amr()), (None, None), "as before");
     now.close();
 }
 

@@ -13,7 +13,7 @@ use store::testing::{Kind, TestPlace};
 use store::{Dialect, Error, STATEMENTS, Sql, Store, Value, args, sql};
 
 const STATEMENTS_FILE: &str = include_str!("../previous_release/statements.tsv");
-const KINDS: [(Kind, Dialect); 3] =
+pub const KINDS: [(Kind, Dialect); 3] =
     [(Kind::Sqlite, Dialect::Sqlite), (Kind::Postgres, Dialect::Postgres), (Kind::Mysql, Dialect::Mysql)];
 
 fn folder() -> PathBuf {
@@ -72,6 +72,12 @@ fn old_statements(dialect: Dialect) -> Vec<Old> {
         (!own.is_empty()).then(|| Old { name, text, sql: Sql::dynamic(own.to_owned()) })
     };
     STATEMENTS_FILE.lines().filter_map(statement).collect()
+}
+
+/// The statement of the previous release with this name.
+pub fn old_statement(dialect: Dialect, name: &str) -> Sql {
+    let found = old_statements(dialect).into_iter().find(|old| old.name == name);
+    found.unwrap_or_else(|| panic!("the previous release has no {name}")).sql
 }
 
 #[tokio::test]

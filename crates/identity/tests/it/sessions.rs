@@ -2,6 +2,7 @@
 
 use crate::support::{START, TestIdentity};
 use identity::Time;
+use identity::authentication::{Authentication, Method};
 use identity::clients::{self, Client};
 use identity::grants::{self, NewGrant};
 use identity::ids::{GrantId, SessionId};
@@ -85,7 +86,7 @@ async fn many_sessions_at(test: &TestIdentity, user: &User, client: &Client, cou
             client: client.id.clone(),
             session: session.id.clone(),
             scope: Scope::parse("openid"),
-            authenticated_at: START,
+            authentication: Authentication::new(START, &[Method::Password]),
         };
         (session, grant)
     };
@@ -187,7 +188,7 @@ fn new_session(test: &TestIdentity, user: &User, secret: &str, now: Time) -> (Ne
         address: "127.0.0.1".to_owned(),
         agent: "a test".to_owned(),
         created_at: now,
-        authenticated_at: now,
+        authentication: Authentication::new(now, &[Method::Password]),
         expires_at: now + Duration::from_secs(3600),
     };
     let cookie = format!("{}.{secret}", new.id);
@@ -221,7 +222,7 @@ async fn the_same_user_keeps_the_session_and_another_user_does_not() {
     assert!(by_cookie(&test, &old_cookie, later).await.is_none(), "the old secret is void");
     let cookie = format!("{}.two", first.id);
     let kept = by_cookie(&test, &cookie, later).await.expect("the new secret is good");
-    let times = (kept.created_at, kept.authenticated_at, kept.expires_at);
+    let times = (kept.created_at, kept.authentication.at, kept.expires_at);
     assert_eq!(times, (START, later, again.expires_at));
 
     // A void cookie renews nothing.

@@ -2,6 +2,7 @@
 
 use identity::administrators::{self, Role};
 use identity::audit::Actor;
+use identity::authentication::{Authentication, Method};
 use identity::clients::{self, Client, Kind, NewClient};
 use identity::ids::{ClientId, OrganizationId, PlanId, ServiceId, SessionId, SubscriptionId, UserId};
 use identity::organizations::{self, Organization};
@@ -196,7 +197,7 @@ impl TestIdentity {
             address: "127.0.0.1".to_owned(),
             agent: "a test".to_owned(),
             created_at: START,
-            authenticated_at: START,
+            authentication: Authentication::new(START, &[Method::Password]),
             expires_at: START + Duration::from_secs(3600),
         }
     }

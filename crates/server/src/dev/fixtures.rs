@@ -4,6 +4,7 @@
 
 use crate::jobs::retry;
 use identity::audit::{self, Actor};
+use identity::authentication::{Authentication, Method};
 use identity::grants::{self, NewGrant, NewRefresh};
 use identity::ids::{ClientId, CustomerId, GrantId, OrganizationId, SessionId, SubscriptionId, UserId};
 use identity::scopes::Scope;
@@ -181,7 +182,7 @@ impl Account {
                 session: session.clone(),
                 // Without a refresh token the janitor would delete it a week after its access token.
                 scope: Scope::parse("offline_access profile email"),
-                authenticated_at: at,
+                authentication: Authentication::new(at, &[Method::Password]),
             };
             (grant, NewRefresh::first(at, random))
         };
@@ -200,7 +201,7 @@ impl Account {
                 address,
                 agent: pick(&AGENTS).to_owned(),
                 created_at: at,
-                authenticated_at: at,
+                authentication: Authentication::new(at, &[Method::Password]),
                 expires_at: at + SESSION_LIFE,
             },
             user: NewUser {

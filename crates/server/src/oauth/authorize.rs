@@ -343,7 +343,7 @@ fn is_fresh_enough(app: &App, session: &Session, request: &Request) -> bool {
     if again && !has_signed_in {
         return false;
     }
-    request.max_age.is_none_or(|age| has_signed_in || app.now().since(session.authenticated_at) < age)
+    request.max_age.is_none_or(|age| has_signed_in || app.now().since(session.authentication.at) < age)
 }
 
 async fn needs_consent(app: &App, session: &Session, request: &Request) -> Result<bool, PageError> {
@@ -367,7 +367,7 @@ async fn give_code(app: &App, session: &Session, request: &Request) -> PageResul
     let now = app.now();
     let mut new = NewCode::generate(
         request.client.id.clone(),
-        session.id.clone(),
+        session,
         request.reply_to.redirect_uri().to_owned(),
         request.scope.clone(),
         now,

@@ -27,7 +27,7 @@ pub(super) struct Note {
 impl Note {
     /// Asks the user of `session` to sign in for a request.
     pub fn new(app: &App, request: &str, session: Option<&Session>) -> Note {
-        let (asked, seen) = (app.now(), session.map(|one| (one.id.clone(), one.authenticated_at)));
+        let (asked, seen) = (app.now(), session.map(|one| (one.id.clone(), one.authentication.at)));
         let millis = asked.millis().to_string();
         let shown = match &seen {
             Some((session, at)) => format!("{session}-{}", at.millis()),
@@ -63,8 +63,8 @@ impl Note {
 
     /// Whether the user of this session has signed in since.
     pub fn is_before(&self, session: &Session) -> bool {
-        let changed = |(id, at): &(SessionId, Time)| *id == session.id && *at != session.authenticated_at;
-        session.authenticated_at >= self.asked || self.seen.as_ref().is_some_and(changed)
+        let changed = |(id, at): &(SessionId, Time)| *id == session.id && *at != session.authentication.at;
+        session.authentication.at >= self.asked || self.seen.as_ref().is_some_and(changed)
     }
 
     /// Whether a sign-in in this session will count.

@@ -16,9 +16,10 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
+use identity::authentication::{Authentication, Method};
 use identity::clients::Client;
 use identity::devices::{self, Decided, Decision, Device};
-use identity::sessions::Session;
+use identity::sessions::{self, Session};
 use identity::{Error, names, scopes, user_codes};
 use std::sync::Arc;
 use std::time::Duration;
@@ -329,11 +330,10 @@ async fn ask_password(
     let checked = check_password(app, &organization, &user.email, form.text("password"), browser).await?;
     let text = match checked {
         Checked::Right(_) => {
-            let (id, now) = (session.id.clone(), app.now());
+            let id = session.id.clone();
+            let how = Authentication::new(app.now(), &[Method::Password]);
             app.store
-                .write("session.authenticated", move |tx| {
-                    identity::sessions::set_authenticated_at(tx, &id, now)
-                })
+                .write("session.authenticated", move |tx| sessions::authenticate(tx, &id, &how))
                 .await?;
             return Ok(None);
         }

@@ -9,6 +9,7 @@ use super::respond::PageResult;
 use super::sign_in::{Checked, check_password};
 use crate::app::App;
 use axum::response::Response;
+use identity::authentication::Method;
 use identity::organizations::Organization;
 use std::time::Duration;
 
@@ -32,7 +33,9 @@ pub(crate) async fn sign_in_again(
     next: &str,
 ) -> Result<Again, super::respond::PageError> {
     let response: PageResult = match check_password(app, organization, email, password, browser).await? {
-        Checked::Right(user) => browser.sign_in(app, &user, &organization.slug, next).await,
+        Checked::Right(user) => {
+            browser.sign_in(app, &user, &[Method::Password], &organization.slug, next).await
+        },
         Checked::Wrong => return Ok(Again::Wrong),
         Checked::Full(wait) | Checked::Throttled(wait) => return Ok(Again::Busy(wait)),
     };

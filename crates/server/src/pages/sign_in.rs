@@ -20,6 +20,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
+use identity::authentication::Method;
 use identity::ids::UserId;
 use identity::organizations::{self, Organization, PLATFORM, Status};
 use identity::passwords::{self, Verdict};
@@ -84,7 +85,7 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     let checked = check_password(app, &organization, email, form.text("password"), browser).await?;
     let failure = match checked {
         Checked::Right(user) => {
-            return browser.sign_in(app, &user, slug, safe_next(next, &home(slug))).await;
+            return browser.sign_in(app, &user, &[Method::Password], slug, safe_next(next, &home(slug))).await;
         }
         Checked::Wrong => Failure::Wrong,
         Checked::Full(wait) => Failure::Full(wait),

@@ -18,6 +18,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
+use identity::authentication::Method;
 use identity::idempotent_writes::{self, KeyedRequest};
 use identity::ids::IdempotentWriteId;
 use identity::organizations::Organization;
@@ -95,7 +96,8 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     match make(app, &organization, name, email, password, browser).await {
         Ok(Made::Now(user)) => {
             counted.count();
-            browser.sign_in(app, &user, slug, safe_next(fields.next, &home(slug))).await
+            let next = safe_next(fields.next, &home(slug)).to_owned();
+            browser.sign_in(app, &user, &[Method::Password], slug, &next).await
         }
         Ok(Made::Before(error)) => {
             let next = safe_next(fields.next, &home(slug)).to_owned();

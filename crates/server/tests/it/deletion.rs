@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use identity::audit::{self, Actor};
+use identity::authentication::{Authentication, Method};
 use identity::ids::{SessionId, UserId};
 use identity::organizations;
 use identity::sessions::{self, NewSession};
@@ -82,7 +83,7 @@ async fn fill(server: &TestServer, user: &UserId, how_many: usize, sessions_max:
                 address: ADDRESS.to_owned(),
                 agent: AGENT.to_owned(),
                 created_at: now,
-                authenticated_at: now,
+                authentication: Authentication::new(now, &[Method::Password]),
                 expires_at: now + Duration::from_secs(3600),
             };
             audit::note(tx, &acme, &actor.clone(), "session.created", id.as_str(), "")?;

@@ -3,6 +3,7 @@
 use crate::device::{ada_on_a_device, error, refusal, sign_out, signed_in};
 use crate::support::*;
 use identity::Time;
+use identity::authentication::{Authentication, Method};
 use identity::grants::{self, NewGrant};
 use identity::ids::{ClientId, GrantId, OrganizationId, SessionId, UserId};
 use identity::scopes::Scope;
@@ -170,7 +171,7 @@ fn old_session(now: Time, number: usize, life: Duration) -> NewSession {
         address: String::new(),
         agent: String::new(),
         created_at: made,
-        authenticated_at: made,
+        authentication: Authentication::new(made, &[Method::Password]),
         expires_at: made + life,
     }
 }
@@ -183,7 +184,7 @@ fn grant_of(session: &NewSession) -> NewGrant {
         client: ClientId::new(session.created_at, &SystemRandom),
         session: session.id.clone(),
         scope: Scope::parse("openid offline_access"),
-        authenticated_at: session.authenticated_at,
+        authentication: session.authentication.clone(),
     }
 }
 

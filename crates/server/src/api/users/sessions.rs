@@ -37,7 +37,7 @@ fn show(session: Session) -> SessionBody {
         address: session.address,
         agent: session.agent,
         created_at: rfc3339(session.created_at),
-        authenticated_at: rfc3339(session.authenticated_at),
+        authenticated_at: rfc3339(session.authentication.at),
         expires_at: rfc3339(session.expires_at),
     }
 }

@@ -40,7 +40,7 @@ pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted, address:
         scope: grant.scope,
         refresh_token,
         nonce,
-        authenticated_at: grant.authenticated_at,
+        authentication: grant.authentication,
     };
     issue::answer(app, client, issue, prepared).await
 }

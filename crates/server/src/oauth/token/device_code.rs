@@ -127,7 +127,7 @@ async fn redeem(app: &App, client: &Client, device: Device) -> Result<Response> 
         scope: redeemed.scope,
         refresh_token: Some(new.refresh.token),
         nonce: None,
-        authenticated_at: redeemed.authenticated_at,
+        authentication: redeemed.authentication,
     };
     issue::answer(app, client, issue, prepared).await
 }

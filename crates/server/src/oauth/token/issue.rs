@@ -7,6 +7,7 @@ use crate::web::json::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::CACHE_CONTROL;
 use identity::administrators::{self, Role};
+use identity::authentication::Authentication;
 use identity::clients::Client;
 use identity::ids::{AuditId, GrantId, SessionId, UserId};
 use identity::keys::{Algorithm, Ring};
@@ -27,7 +28,7 @@ pub(crate) struct Issue {
     pub scope: Scope,
     pub refresh_token: Option<String>,
     pub nonce: Option<String>,
-    pub authenticated_at: Time,
+    pub authentication: Authentication,
 }
 
 /// The claims for the tokens of a user, and the keys that sign them.
@@ -240,7 +241,7 @@ fn id_claims(app: &App, client: &Client, issue: &Issue, subject: SubjectClaims, 
         aud: client.id.to_string(),
         exp: (now + tokens::ID_LIFE).seconds(),
         iat: now.seconds(),
-        auth_time: issue.authenticated_at.seconds(),
+        auth_time: issue.authentication.at.seconds(),
         sid: issue.session.to_string(),
         nonce: issue.nonce.clone(),
         email: subject.email,

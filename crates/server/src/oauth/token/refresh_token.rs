@@ -50,7 +50,7 @@ pub(super) async fn refresh(
         scope: narrowed.unwrap_or(grant.scope),
         refresh_token: Some(refresh_token),
         nonce: None,
-        authenticated_at: grant.authenticated_at,
+        authentication: grant.authentication,
     };
     // If this fails, nothing is lost: a retry returns the same successor.
     let prepared = issue::prepare(app, client, &issue.user, &issue.scope).await?;

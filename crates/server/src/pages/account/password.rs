@@ -139,7 +139,7 @@ impl Asking {
         });
         let (user, has_password) = found.await?;
         let old = match has_password {
-            _ if app.now().since(session.authenticated_at) < RECENT_SIGN_IN => OldPassword::NotNeeded,
+            _ if app.now().since(session.authentication.at) < RECENT_SIGN_IN => OldPassword::NotNeeded,
             true => OldPassword::Needed,
             false => OldPassword::None,
         };
