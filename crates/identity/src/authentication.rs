@@ -6,6 +6,7 @@
 //! count only for the authentication that they were written for, so a weaker one never keeps the level of a stronger one.
 
 use crate::Time;
+use std::borrow::Cow;
 use store::{Row, Value};
 
 /// A method of authentication: the values of `amr` (RFC 8176), and four of our own.
@@ -141,6 +142,11 @@ impl Authentication {
     /// Whether it reaches a level.
     pub fn reaches(&self, wanted: Level) -> bool {
         self.level().is_some_and(|level| level >= wanted)
+    }
+
+    /// The value of `acr`; `None` if the level is not known.
+    pub fn acr(&self) -> Option<Cow<'static, str>> {
+        self.level().map(|level| level.as_str().into())
     }
 
     /// The value of `amr`; `None` if the methods are not known.

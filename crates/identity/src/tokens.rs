@@ -1,8 +1,8 @@
 //! Tokens: access tokens as signed JWTs (RFC 9068), and ID tokens (OpenID Connect Core, section 2).
 //!
-//! Verification checks the `typ` header and requires the claims of its kind, so that one kind of token is not accepted
-//! as the other: an ID token has no `jti` and no `scope`, an access token no `auth_time`. It checks the algorithm
-//! against the key, not against the token. Tokens are signed after the commit. [`crate::Lookups`] remembers which
+//! Verification checks the `typ` header, which a service may choose to be the same for both, and the claims of each kind, so
+//! that one kind of token is not accepted as the other: an access token has a `jti`, a `scope` and a `client_id`, an ID
+//! token has no `jti`. It checks the algorithm against the key, not against the token. Tokens are signed after the commit. [`crate::Lookups`] remembers which
 //! signatures are right.
 
 use crate::ids::{AuditId, KeyId};
@@ -11,8 +11,9 @@ use crate::{Error, Result, Time};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Validation, decode, decode_header};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::time::Duration;
 use store::Row;
 
@@ -127,6 +128,18 @@ pub struct AccessClaims {
     /// The customer that the user acts for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub customer: Option<String>,
+    /// The client, in the claim of ID tokens; `None` if the client acts on its own behalf.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azp: Option<String>,
+    /// The time of the user's authentication, in Unix seconds; `None` if the client acts on its own behalf.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_time: Option<i64>,
+    /// The level of the authentication, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acr: Option<Cow<'static, str>>,
+    /// The methods of the authentication, if they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amr: Option<Vec<String>>,
 }
 
 /// The claims of an ID token.
@@ -144,6 +157,15 @@ pub struct IdClaims {
     pub iat: i64,
     /// The time of the user's authentication, in Unix seconds.
     pub auth_time: i64,
+    /// The level of the authentication, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acr: Option<Cow<'static, str>>,
+    /// The methods of the authentication, if they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amr: Option<Vec<String>>,
+    /// The client that received the token. Tokens of before do not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azp: Option<String>,
     /// The session.
     pub sid: String,
     /// The `nonce` of the authorization request, byte for byte.
@@ -164,6 +186,12 @@ pub struct IdClaims {
 #[derive(Deserialize)]
 struct NotBefore {
     nbf: Option<i64>,
+}
+
+/// A claim that every access token has, and no ID token.
+#[derive(Deserialize)]
+struct OfAccessToken {
+    jti: Option<IgnoredAny>,
 }
 
 /// Signs an access token with the type that its client is registered for. Also returns the id of the key.
@@ -225,6 +253,8 @@ pub fn verify_access<'a>(
 pub fn verify_id_hint(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<IdClaims> {
     let key = key_of(token, &[ID_TYP], |kid| ring.find_for_hint(kid))?;
     verify_signature(key, token)?;
+    // An access token may have the same type, and all claims of an ID token.
+    let OfAccessToken { jti: None } = claims_of(token, now)? else { return None };
     claims_of::<IdClaims>(token, now).filter(|claims| claims.iss == issuer)
 }
 
@@ -254,7 +284,7 @@ fn verify_signature(key: &VerifyingKey, token: &str) -> Option<()> {
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
-    decode::<serde::de::IgnoredAny>(token, &key.decoding, &validation).ok().map(|_| ())
+    decode::<IgnoredAny>(token, &key.decoding, &validation).ok().map(|_| ())
 }
 
 /// The claims of a token whose signature is right, unless it is not valid yet.

@@ -5,6 +5,7 @@
 //! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see; `webhooks/`: events of
 //!   payment providers.
 //! - `openapi/`: the description of the JSON API, as a document and as a page.
+//! - `authentication/`: proves who a user is, whatever the method; pages ask here.
 //! - `app.rs`: the state that handlers share. `clock.rs`: the clock and the random source.
 //! - `web/`: between the crate `web` (sockets, limits) and a handler: middleware, authentication, JSON, errors.
 //! - `events/`: the streams of live authorization state.
@@ -17,6 +18,7 @@
 
 mod api;
 mod app;
+mod authentication;
 mod clock;
 mod dev;
 mod events;

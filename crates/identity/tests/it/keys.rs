@@ -47,6 +47,10 @@ fn claims() -> AccessClaims {
         org: None,
         service: None,
         customer: None,
+        azp: None,
+        auth_time: None,
+        acr: None,
+        amr: None,
     }
 }
 

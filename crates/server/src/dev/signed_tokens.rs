@@ -1,6 +1,7 @@
 //! Signs an access token for each grant that `fixtures` has made, with the key of the installation: for benchmarks with more
 //! tokens than users could sign in for.
 
+use identity::authentication::{Authentication, Method};
 use identity::ids::{AuditId, ClientId};
 use identity::secrets::{Random, SecretKey};
 use identity::tokens::{self, ACCESS_LIFE, AccessClaims, Audience};
@@ -64,6 +65,7 @@ impl Signer<'_> {
     fn claims(&self, client: &clients::Client, ids: [&str; 4], issued_at: Time) -> AccessClaims {
         let [grant, user, session, customer] = ids;
         let unique = AuditId::new(issued_at, self.random);
+        let how = Authentication::new(issued_at, &[Method::Password]);
         AccessClaims {
             iss: self.issuer.to_owned(),
             sub: user.to_owned(),
@@ -77,6 +79,10 @@ impl Signer<'_> {
             org: Some(client.organization_slug.clone()),
             service: Some(client.service_slug.clone()),
             customer: Some(customer.to_owned()),
+            azp: Some(client.id.to_string()),
+            auth_time: Some(issued_at.seconds()),
+            acr: how.acr(),
+            amr: how.amr(),
         }
     }
 }

@@ -3,11 +3,13 @@
 use super::authorization_response::RESPONSE_MODES;
 use super::token::GRANTS;
 use crate::app::App;
+use crate::authentication::REACHABLE;
 use crate::web::error::Result;
 use crate::web::json::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CACHE_CONTROL;
+use identity::authentication::Level;
 use identity::scopes;
 use serde_json::{Value, json};
 
@@ -34,7 +36,8 @@ pub(crate) async fn configuration(State(app): State<App>) -> impl IntoResponse {
         "revocation_endpoint_auth_methods_supported": authentication,
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         "code_challenge_methods_supported": ["S256"],
-        "claims_supported": ["sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "sid", "email", "email_verified", "name"],
+        "claims_supported": ["sub", "iss", "aud", "exp", "iat", "auth_time", "acr", "amr", "azp", "nonce", "sid", "email", "email_verified", "name"],
+        "acr_values_supported": REACHABLE.map(Level::as_str),
         "prompt_values_supported": ["none", "login", "select_account", "consent", "create"],
         "authorization_response_iss_parameter_supported": true,
         "claims_parameter_supported": false,

@@ -44,10 +44,18 @@ async fn describe(app: &App, client: &Client, token: &str) -> Result<Option<Valu
     let found = app.store.point(move |snapshot| grants::of_refresh_token(snapshot, &sent)).await?;
     Ok(found.and_then(|(grant, ends)| {
         let ends = ends.filter(|ends| *ends > now && grant.is_alive(now) && grant.client == client.id)?;
-        let body = json!({
+        let how = &grant.authentication;
+        let mut body = json!({
             "active": true, "token_type": "refresh_token", "client_id": grant.client.as_str(),
             "sub": grant.user.as_str(), "exp": ends.seconds(), "sid": grant.session.as_str(),
+            "auth_time": how.at.seconds(),
         });
+        if let Some(acr) = how.acr() {
+            body["acr"] = acr.into();
+        }
+        if let Some(amr) = how.amr() {
+            body["amr"] = amr.into();
+        }
         Some(with_scope(body, &grant.scope))
     }))
 }

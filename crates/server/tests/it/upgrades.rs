@@ -40,7 +40,10 @@ const EARLIER: &[(&str, &str, Option<Scripts>)] = &[
         }),
     ),
     ("schema 19", include_str!("../fixtures/schema-19.jsonl"), None),
+    ("schema 20", include_str!("../fixtures/schema-20.jsonl"), None),
 ];
+/// The schema since which rows say how their user authenticated.
+const LEVELS_SINCE: usize = 20;
 /// How many of them, the newest, are tried when the run is not a soak.
 const NEWEST: usize = 3;
 
@@ -179,6 +182,10 @@ async fn soak_databases_of_earlier_versions_upgrade_with_all_that_their_users_ho
         for (client, name) in [("spa", "refresh"), ("cli", "device_refresh")] {
             let refreshed = refresh(&server, client, text(&held, name)).await;
             assert_eq!(refreshed.status, 200, "{version}: {name}: {refreshed:?}");
+            // What was granted before levels were stored has none, and keeps what it has.
+            let acr = &claims(&refreshed.text("access_token"))["acr"];
+            let expected = if fixture.schema < LEVELS_SINCE { json!(null) } else { json!("1") };
+            assert_eq!(*acr, expected, "{version}: {name}");
             let plan = server.get("/api/subscription").bearer(&refreshed.text("access_token")).send().await;
             assert_eq!(plan.json()["plan"], "pro", "{version}: {plan:?}");
         }

@@ -96,6 +96,10 @@ pub(crate) async fn answer(app: &App, client: &Client, issue: Issue, prepared: P
         org: Some(client.organization_slug.clone()),
         service: client.service.as_ref().map(|_| client.service_slug.clone()),
         customer,
+        azp: Some(client.id.to_string()),
+        auth_time: Some(issue.authentication.at.seconds()),
+        acr: issue.authentication.acr(),
+        amr: issue.authentication.amr(),
     };
     let access_token = sign_access(app, &ring, &claims, client, now)?;
     let id_token = match subject {
@@ -131,6 +135,10 @@ pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) ->
         org: Some(client.organization_slug.clone()),
         service: (!administers).then(|| client.service_slug.clone()),
         customer: None,
+        azp: None,
+        auth_time: None,
+        acr: None,
+        amr: None,
     };
     let ring = app.lookups.ring(now).await?;
     let access_token = sign_access(app, &ring, &claims, client, now)?;
@@ -242,6 +250,9 @@ fn id_claims(app: &App, client: &Client, issue: &Issue, subject: SubjectClaims, 
         exp: (now + tokens::ID_LIFE).seconds(),
         iat: now.seconds(),
         auth_time: issue.authentication.at.seconds(),
+        acr: issue.authentication.acr(),
+        amr: issue.authentication.amr(),
+        azp: Some(client.id.to_string()),
         sid: issue.session.to_string(),
         nonce: issue.nonce.clone(),
         email: subject.email,

@@ -260,7 +260,7 @@ impl Recording {
     }
 
     fn asked(&mut self, call: &Call) -> String {
-        let path = match call.path.len() > BODY_MAX {
+        let path = match call.path.len() > 2 * BODY_MAX {
             true => format!("{}… ({} bytes)", &call.path[..40], call.path.len()),
             false => self.masks.mask(&call.path),
         };

@@ -1,6 +1,7 @@
 //! The token endpoint with its sisters, introspection and revocation: every attack on them (SECURITY,
 //! sections 2 and 4).
 
+mod authentication;
 mod clients;
 mod codes;
 mod introspection;
