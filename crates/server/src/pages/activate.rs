@@ -7,9 +7,10 @@
 use super::browser::{Asked, Browser, Form, encoded};
 use super::consent::switch_address;
 use super::respond::{PageError, PageResult, see_other};
-use super::sign_in::{self, Checked, THROTTLED, active, check_password};
+use super::sign_in::{self, THROTTLED, active};
 use super::views::{ActivateConfirm, ActivateEnter, ActivateLink, ActivateSignIn, Done, SARSEN, ScopeLine};
 use crate::app::App;
+use crate::authentication::{Checked, check_password};
 use crate::limits::user_code_attempts::{Guesser, Refusal, Who};
 use crate::web::error::retry_after_value;
 use axum::extract::State;

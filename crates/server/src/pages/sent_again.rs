@@ -6,8 +6,8 @@
 
 use super::browser::Browser;
 use super::respond::PageResult;
-use super::sign_in::{Checked, check_password};
 use crate::app::App;
+use crate::authentication::{Checked, check_password};
 use axum::response::Response;
 use identity::authentication::Method;
 use identity::organizations::Organization;

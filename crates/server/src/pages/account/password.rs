@@ -2,12 +2,13 @@
 //! sessions end, with the tokens that products got from them.
 
 use crate::app::App;
+use crate::authentication::{Checked, check_password};
 use crate::pages::browser::{Browser, Form};
 use crate::pages::flash::Flash;
 use crate::pages::form_errors;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sent_again::SENT_AGAIN_WITHIN;
-use crate::pages::sign_in::{self, Checked, THROTTLED, active, check_password};
+use crate::pages::sign_in::{self, THROTTLED, active};
 use crate::pages::sign_up::{self, BUSY, Refused};
 use crate::pages::views::{ChangePassword, FormError, OldPassword};
 use crate::web::error::retry_after_value;
