@@ -3,39 +3,28 @@
 //! Unknown, suspended and passwordless accounts and wrong passwords look the same, take the same time and go through the
 //! same lane.
 
+use super::Attempt;
 use crate::app::App;
 use crate::lanes::Asker;
 use crate::limits::failed_sign_ins;
 use crate::limits::password_guesses::Outcome;
 use crate::pages::browser::Browser;
+use identity::authentication::{Authentication, Method};
 use identity::ids::UserId;
 use identity::organizations::Organization;
 use identity::passwords::{self, Verdict};
 use identity::users::User;
 use identity::{Error, names, users};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-
-/// The result of a password check.
-pub(crate) enum Checked {
-    /// The password of this user, who is not suspended.
-    Right(User),
-    /// A wrong password, or there is no such user, or they may not sign in.
-    Wrong,
-    /// The lane is full.
-    Full(Duration),
-    /// Too many wrong passwords for this account, or from this network.
-    Throttled(Duration),
-}
 
 /// Checks a password on the hash lane, and hashes it anew when the parameters have changed.
-pub(crate) async fn check_password(
+pub(crate) async fn by_password(
     app: &App,
     organization: &Organization,
     email: &str,
     password: &str,
     browser: &Browser,
-) -> Result<Checked, Error> {
+) -> Result<Attempt, Error> {
     let now = app.now();
     // All spellings of an address count together. What is no address finds nobody.
     let known = names::known_email(email).ok();
@@ -64,7 +53,7 @@ pub(crate) async fn check_password(
         Err(wait) => {
             app.metrics.passwords.refused.fetch_add(1, Relaxed);
             note_failure(app, user.as_ref(), failed_sign_ins::Failure::Refused, browser);
-            return Ok(Checked::Throttled(wait));
+            return Ok(Attempt::Throttled(wait));
         }
     };
     // Longer than any password: an empty one is hashed in its place, so that the time is the same.
@@ -79,7 +68,7 @@ pub(crate) async fn check_password(
         app.hash_lane.run(asker.clone(), move |memory| passwords::verify(&tried, &stored, memory)).await;
     let verdict = match verdict {
         Ok(verdict) => verdict?,
-        Err(full) => return Ok(Checked::Full(full.retry_after)),
+        Err(full) => return Ok(Attempt::Full(full.retry_after)),
     };
     let user = match user {
         Some(user) if hash.is_some() && verdict != Verdict::Wrong && user.suspended_at.is_none() => user,
@@ -87,7 +76,7 @@ pub(crate) async fn check_password(
             attempt.end(Outcome::Wrong, now);
             app.metrics.passwords.wrong.fetch_add(1, Relaxed);
             note_failure(app, user.as_ref(), failed_sign_ins::Failure::Wrong, browser);
-            return Ok(Checked::Wrong);
+            return Ok(Attempt::Wrong);
         }
     };
     attempt.end(Outcome::Right, now);
@@ -95,7 +84,8 @@ pub(crate) async fn check_password(
     if let (Verdict::Outdated, Some(old)) = (verdict, hash) {
         upgrade(app, &user, password, old, asker).await?;
     }
-    Ok(Checked::Right(user))
+    let how = Authentication::new(app.now(), &[Method::Password]);
+    Ok(Attempt::Proved(user, how))
 }
 
 fn note_failure(app: &App, user: Option<&User>, failure: failed_sign_ins::Failure, browser: &Browser) {

@@ -10,17 +10,16 @@ use super::respond::{PageError, PageResult, see_other};
 use super::sign_in::{self, THROTTLED, active};
 use super::views::{ActivateConfirm, ActivateEnter, ActivateLink, ActivateSignIn, Done, SARSEN, ScopeLine};
 use crate::app::App;
-use crate::authentication::{Checked, check_password};
+use crate::authentication::{self, Attempt};
 use crate::limits::user_code_attempts::{Guesser, Refusal, Who};
 use crate::web::error::retry_after_value;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
-use identity::authentication::{Authentication, Method};
 use identity::clients::Client;
 use identity::devices::{self, Decided, Decision, Device};
-use identity::sessions::{self, Session};
+use identity::sessions::Session;
 use identity::{Error, names, scopes, user_codes};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,7 +126,7 @@ async fn answer(app: &App, browser: &Browser, form: &Form) -> PageResult {
     }
     if decision == Decision::Allow
         && waiting.client.is_first_party()
-        && let Some(refused) = ask_password(app, browser, &waiting, &session, form).await?
+        && let Some(refused) = ask_for_authentication(app, browser, &waiting, &session, form).await?
     {
         return Ok(refused);
     }
@@ -318,8 +317,8 @@ async fn confirm(
     Ok(browser.page_with(app, status, view.markup()))
 }
 
-/// Asks an administrator for the password again. `Some` if it was not right.
-async fn ask_password(
+/// Asks an administrator to authenticate again, at this moment. `Some` if they did not.
+async fn ask_for_authentication(
     app: &App,
     browser: &Browser,
     waiting: &Waiting,
@@ -327,25 +326,16 @@ async fn ask_password(
     form: &Form,
 ) -> Result<Option<Response>, PageError> {
     let organization = active(app, &waiting.client.organization_slug).await?;
-    let user = app.lookups.user(&session.user, app.now()).await?;
-    let checked = check_password(app, &organization, &user.email, form.text("password"), browser).await?;
-    let text = match checked {
-        Checked::Right(_) => {
-            let id = session.id.clone();
-            let how = Authentication::new(app.now(), &[Method::Password]);
-            app.store
-                .write("session.authenticated", move |tx| sessions::authenticate(tx, &id, &how))
-                .await?;
-            return Ok(None);
-        }
-        Checked::Wrong => "The password is wrong.",
-        Checked::Full(wait) => {
+    let text = match authentication::again(app, &organization, session, form, browser).await? {
+        Attempt::Proved(..) => return Ok(None),
+        Attempt::Wrong => "The password is wrong.",
+        Attempt::Full(wait) => {
             let text = "Many people are signing in at this moment. Please try again in a few seconds.";
             let status = StatusCode::TOO_MANY_REQUESTS;
             let page = confirm(app, browser, waiting, session, Some(text), status).await?;
             return Ok(Some(with_wait(page, wait)));
         }
-        Checked::Throttled(wait) => {
+        Attempt::Throttled(wait) => {
             let text = format!("{THROTTLED} Please wait {} s.", wait.as_secs().max(1));
             let status = StatusCode::TOO_MANY_REQUESTS;
             let page = confirm(app, browser, waiting, session, Some(&text), status).await?;

@@ -18,7 +18,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use identity::authentication::{Authentication, Method};
+use identity::authentication::Authentication;
 use identity::ids::SessionId;
 use identity::secrets::{self, Hash};
 use identity::sessions::{self, NewSession, Own, Session};
@@ -229,8 +229,8 @@ impl Browser {
         if self.fresh { set_cookie(app, BROWSER, &self.id, BROWSER_LIFE_S) } else { None }
     }
 
-    /// A session for a user who has authenticated by these methods, and the secret of its cookie.
-    pub(super) fn new_session(&self, app: &App, user: &User, by: &[Method]) -> (NewSession, String) {
+    /// A session for a user who has authenticated, and the secret of its cookie.
+    pub(super) fn new_session(&self, app: &App, user: &User, how: Authentication) -> (NewSession, String) {
         let (now, secret) = (app.now(), secrets::secret(app.random()));
         let hash: Hash = secrets::hash(secret.as_bytes());
         let new = NewSession {
@@ -242,23 +242,23 @@ impl Browser {
             address: self.address.to_string(),
             agent: self.agent.clone(),
             created_at: now,
-            authentication: Authentication::new(now, by),
+            authentication: how,
             expires_at: now + app.settings.session_life,
         };
         (new, secret)
     }
 
-    /// Signs in a user who has authenticated by these methods, and redirects to `next`. The secret in the session's cookie is always new,
+    /// Signs in a user who has authenticated, and redirects to `next`. The secret in the session's cookie is always new,
     /// so a cookie from before the sign-in is void.
     pub(crate) async fn sign_in(
         &self,
         app: &App,
         user: &User,
-        by: &[Method],
+        how: Authentication,
         organization: &str,
         next: &str,
     ) -> super::respond::PageResult {
-        let (new, secret) = self.new_session(app, user, by);
+        let (new, secret) = self.new_session(app, user, how);
         let (slug, cookie) = (organization.to_owned(), self.cookie(app, organization).map(str::to_owned));
         let actor = app.actor(&user.id, self.address);
         let verified = user.clone();

@@ -9,7 +9,7 @@ use super::sign_in::{active, home};
 use crate::app::App;
 use axum::extract::State;
 use http::header::SET_COOKIE;
-use identity::authentication::Method;
+use identity::authentication::{Authentication, Method};
 use identity::ids::UserId;
 use identity::{Error, organizations, users};
 
@@ -39,7 +39,8 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
     let (user, slug) = found.await?;
     active(&app, &slug).await?;
     let next = safe_next(asked.get("next"), &home(&slug)).to_owned();
-    let mut response = browser.sign_in(&app, &user, &[Method::Link], &slug, &next).await?;
+    let mut response =
+        browser.sign_in(&app, &user, Authentication::new(app.now(), &[Method::Link]), &slug, &next).await?;
     if let Some(cookie) = browser.own_cookie(&app) {
         response.headers_mut().append(SET_COOKIE, cookie);
     }

@@ -16,7 +16,7 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use identity::Error;
-use identity::authentication::Method;
+use identity::authentication::{Authentication, Method};
 use identity::invitations::{self, Offer, Valid};
 use identity::organizations::PLATFORM;
 use identity::users::{NewUser, Profile, User};
@@ -162,7 +162,12 @@ async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid,
         .store
         .write("invitation.accept", move |tx| invitations::accept_as_new(tx, &token, &new, &hash, &actor));
     match accepted.await {
-        Ok((_, user)) => Ok(done(app, browser.sign_in(app, &user, &[Method::Link], PLATFORM, CONSOLE).await?)),
+        Ok((_, user)) => Ok(done(
+            app,
+            browser
+                .sign_in(app, &user, Authentication::new(app.now(), &[Method::Link]), PLATFORM, CONSOLE)
+                .await?,
+        )),
         Err(Error::Taken { .. }) => {
             let text = "There is an account with this e-mail address already. Sign in to accept. If it is not yours, ask an \
                         owner of this server for a link that sets its password, and open the invitation again.";

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::web::path::Path;
 use axum::extract::State;
 use http::StatusCode;
-use identity::authentication::Method;
+use identity::authentication::{Authentication, Method};
 use identity::links::{self, Purpose};
 use identity::organizations::Organization;
 use identity::password_changes::{self, LinkUse};
@@ -105,7 +105,7 @@ pub(crate) async fn post(
     }
     // A link that was used is good for the browser that has just used it.
     let user = user_of_any(&app, &organization, &token).await?;
-    let (new, secret) = browser.new_session(&app, &user, &[Method::Link]);
+    let (new, secret) = browser.new_session(&app, &user, Authentication::new(app.now(), &[Method::Link]));
     let by = LinkUse {
         token,
         browser: secrets::hash(browser.id().as_bytes()),

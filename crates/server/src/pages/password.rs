@@ -17,7 +17,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::{RETRY_AFTER, SET_COOKIE};
-use identity::authentication::Method;
+use identity::authentication::{Authentication, Method};
 use identity::ids::UserId;
 use identity::links::{self, Purpose};
 use identity::organizations::{self, Organization};
@@ -88,7 +88,9 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         },
         Err(error) => return Err(error.into()),
     };
-    let mut response = browser.sign_in(&app, &user, &[Method::Link], slug, &home(slug)).await?;
+    let mut response = browser
+        .sign_in(&app, &user, Authentication::new(app.now(), &[Method::Link]), slug, &home(slug))
+        .await?;
     if let Some(said) = Flash::PasswordSet.cookie(&app, slug) {
         response.headers_mut().append(SET_COOKIE, said);
     }

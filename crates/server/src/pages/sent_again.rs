@@ -7,9 +7,8 @@
 use super::browser::Browser;
 use super::respond::PageResult;
 use crate::app::App;
-use crate::authentication::{Checked, check_password};
+use crate::authentication::{Attempt, by_password};
 use axum::response::Response;
-use identity::authentication::Method;
 use identity::organizations::Organization;
 use std::time::Duration;
 
@@ -32,12 +31,10 @@ pub(crate) async fn sign_in_again(
     [email, password]: [&str; 2],
     next: &str,
 ) -> Result<Again, super::respond::PageError> {
-    let response: PageResult = match check_password(app, organization, email, password, browser).await? {
-        Checked::Right(user) => {
-            browser.sign_in(app, &user, &[Method::Password], &organization.slug, next).await
-        },
-        Checked::Wrong => return Ok(Again::Wrong),
-        Checked::Full(wait) | Checked::Throttled(wait) => return Ok(Again::Busy(wait)),
+    let response: PageResult = match by_password(app, organization, email, password, browser).await? {
+        Attempt::Proved(user, how) => browser.sign_in(app, &user, how, &organization.slug, next).await,
+        Attempt::Wrong => return Ok(Again::Wrong),
+        Attempt::Full(wait) | Attempt::Throttled(wait) => return Ok(Again::Busy(wait)),
     };
     response.map(Again::SignedIn)
 }

@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
-use identity::authentication::Method;
+use identity::authentication::{Authentication, Method};
 use identity::links::{self, Purpose};
 use identity::organizations::{Organization, PLATFORM};
 use identity::users::{self, NewUser, Profile};
@@ -116,7 +116,9 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     });
     match made.await {
         Ok(user) => {
-            let mut response = browser.sign_in(&app, &user, &[Method::Link], PLATFORM, CONSOLE).await?;
+            let mut response = browser
+                .sign_in(&app, &user, Authentication::new(app.now(), &[Method::Link]), PLATFORM, CONSOLE)
+                .await?;
             KeptLink::SetUp.forget(&app, &mut response);
             Ok(response)
         }

@@ -1,5 +1,5 @@
-//! `/o/{slug}/login` and `/login`: sign-in with a password. A signed-in user is redirected at once, unless
-//! the URL asks for a new sign-in (`prompt`).
+//! `/o/{slug}/login` and `/login`: sign-in. A signed-in user is redirected at once, unless the URL asks for a new sign-in
+//! (`prompt`). What proves who signs in is checked in `authentication/`.
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
 use super::contact::Contact;
@@ -8,14 +8,13 @@ use super::respond::{PageError, PageResult, see_other};
 use super::sign_up;
 use super::views::{Note, SignIn};
 use crate::app::App;
-use crate::authentication::{Checked, check_password};
+use crate::authentication::{self, Attempt};
 use crate::web::error::retry_after_value;
 use crate::web::path::Path;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
-use identity::authentication::Method;
 use identity::organizations::{self, Organization, PLATFORM, Status};
 use identity::{administrators, names};
 use std::time::Duration;
@@ -73,14 +72,13 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     browser.check_csrf(app, form)?;
     let organization = active(app, slug).await?;
     let (next, email) = (form.get("next"), form.text("email"));
-    let checked = check_password(app, &organization, email, form.text("password"), browser).await?;
-    let failure = match checked {
-        Checked::Right(user) => {
-            return browser.sign_in(app, &user, &[Method::Password], slug, safe_next(next, &home(slug))).await;
+    let failure = match authentication::by_form(app, &organization, email, form, browser).await? {
+        Attempt::Proved(user, how) => {
+            return browser.sign_in(app, &user, how, slug, safe_next(next, &home(slug))).await;
         }
-        Checked::Wrong => Failure::Wrong,
-        Checked::Full(wait) => Failure::Full(wait),
-        Checked::Throttled(wait) => Failure::Throttled(wait),
+        Attempt::Wrong => Failure::Wrong,
+        Attempt::Full(wait) => Failure::Full(wait),
+        Attempt::Throttled(wait) => Failure::Throttled(wait),
     };
     let shown = Shown { next, email, failure: Some(failure), ..Shown::default() };
     Ok(show(app, browser, &organization, &shown).await)

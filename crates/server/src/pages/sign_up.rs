@@ -19,7 +19,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
-use identity::authentication::Method;
+use identity::authentication::{Authentication, Method};
 use identity::idempotent_writes::{self, KeyedRequest};
 use identity::ids::IdempotentWriteId;
 use identity::organizations::Organization;
@@ -98,7 +98,9 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
         Ok(Made::Now(user)) => {
             counted.count();
             let next = safe_next(fields.next, &home(slug)).to_owned();
-            browser.sign_in(app, &user, &[Method::Password], slug, &next).await
+            browser
+                .sign_in(app, &user, Authentication::new(app.now(), &[Method::Password]), slug, &next)
+                .await
         }
         Ok(Made::Before(error)) => {
             let next = safe_next(fields.next, &home(slug)).to_owned();

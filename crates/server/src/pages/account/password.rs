@@ -2,7 +2,7 @@
 //! sessions end, with the tokens that products got from them.
 
 use crate::app::App;
-use crate::authentication::{Checked, check_password};
+use crate::authentication::{self, Attempt, by_password};
 use crate::pages::browser::{Browser, Form};
 use crate::pages::flash::Flash;
 use crate::pages::form_errors;
@@ -58,20 +58,20 @@ pub(crate) async fn post(
             return refused(FormError::of_form("This account has no password to prove who you are."));
         }
         OldPassword::Needed => {
-            let (email, old) = (&asking.user.email, form.text("password"));
-            match check_password(&app, &asking.organization, email, old, &browser).await? {
-                Checked::Right(user) if user.id == session.user => {}
-                Checked::Wrong
+            let email = &asking.user.email;
+            match authentication::by_form(&app, &asking.organization, email, &form, &browser).await? {
+                Attempt::Proved(user, _) if user.id == session.user => {}
+                Attempt::Wrong
                     if is_changed_to(&app, &asking, form.text("new_password"), &browser).await? =>
                 {
                     return changed_page(&app, &slug, &asking.user, &browser).await;
                 }
-                Checked::Right(_) | Checked::Wrong => {
+                Attempt::Proved(..) | Attempt::Wrong => {
                     let text = "The current password is wrong.".to_owned();
                     return refused(FormError { text, field: Some("password") });
                 }
-                Checked::Full(wait) => return busy(BUSY, wait),
-                Checked::Throttled(wait) => return busy(THROTTLED, wait),
+                Attempt::Full(wait) => return busy(BUSY, wait),
+                Attempt::Throttled(wait) => return busy(THROTTLED, wait),
             }
         }
     }
@@ -107,8 +107,8 @@ async fn is_changed_to(app: &App, asking: &Asking, new: &str, browser: &Browser)
     if changed_at.is_none_or(|moment| app.now().since(moment) >= SENT_AGAIN_WITHIN) {
         return Ok(false);
     }
-    let checked = check_password(app, &asking.organization, &asking.user.email, new, browser).await?;
-    Ok(matches!(checked, Checked::Right(_)))
+    let attempt = by_password(app, &asking.organization, &asking.user.email, new, browser).await?;
+    Ok(matches!(attempt, Attempt::Proved(..)))
 }
 
 /// The address of the form.
