@@ -9,6 +9,7 @@ use super::error::OAuthError;
 use super::params::{Params, Posted};
 use super::resource;
 use super::sign_in_note::Note;
+use super::wanted_level::{Step, Wanted};
 use crate::app::App;
 use crate::pages::browser::{Browser, encoded};
 use crate::pages::consent;
@@ -75,6 +76,7 @@ pub(crate) struct Request {
     challenge: Option<String>,
     prompt: Vec<String>,
     max_age: Option<Duration>,
+    wanted: Option<Wanted>,
     hint: Option<String>,
     note: Option<Note>,
     /// The request as a query, without the note.
@@ -94,6 +96,18 @@ impl Request {
             _ => Note::new(app, &self.query, session).text().to_owned(),
         };
         format!("/auth/authorize?{}&{note}", self.query)
+    }
+
+    /// Whether the user of this session has signed in for this request.
+    fn has_signed_in(&self, session: &Session) -> bool {
+        self.note.as_ref().is_some_and(|note| note.is_before(session))
+    }
+
+    /// What has to happen so that it gets the level of authentication that it asks for.
+    fn step(&self, session: Option<&Session>) -> Step {
+        let has_signed_in = session.is_some_and(|session| self.has_signed_in(session));
+        let how = session.map(|session| &session.authentication);
+        self.wanted.as_ref().map_or(Step::None, |wanted| wanted.step(how, has_signed_in))
     }
 
     /// Whether its `prompt` has a word.
@@ -225,6 +239,7 @@ async fn understand_of(
         challenge: own("code_challenge"),
         prompt: prompts(&params),
         max_age,
+        wanted: Wanted::read(&params),
         hint: own("id_token_hint"),
         note,
         query,
@@ -294,6 +309,10 @@ pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_
     let silent = request.prompts("none");
     let slug = &request.client.organization_slug;
     let session = browser.session(app, slug).await?;
+    if request.step(session.as_ref()) == Step::Unmet {
+        let text = "The level of authentication that is essential (acr) cannot be reached.";
+        return Ok(request.refuse("unmet_authentication_requirements", text));
+    }
     let fresh = session.as_ref().filter(|session| is_fresh_enough(app, session, request));
     let Some(session) = fresh else {
         if silent {
@@ -339,8 +358,11 @@ pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_
 
 fn is_fresh_enough(app: &App, session: &Session, request: &Request) -> bool {
     let again = ["login", "select_account", "create"].iter().any(|word| request.prompts(word));
-    let has_signed_in = request.note.as_ref().is_some_and(|note| note.is_before(session));
+    let has_signed_in = request.has_signed_in(session);
     if again && !has_signed_in {
+        return false;
+    }
+    if request.step(Some(session)) == Step::SignIn {
         return false;
     }
     request.max_age.is_none_or(|age| has_signed_in || app.now().since(session.authentication.at) < age)

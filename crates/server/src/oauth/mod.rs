@@ -15,3 +15,4 @@ pub(crate) mod revoke;
 mod sign_in_note;
 pub(crate) mod token;
 pub(crate) mod userinfo;
+mod wanted_level;

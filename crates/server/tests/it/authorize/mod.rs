@@ -6,6 +6,7 @@ mod codes;
 mod consent;
 mod form_post;
 mod hints;
+mod level;
 mod logout;
 mod posted;
 mod request;

@@ -17,6 +17,9 @@ fn basic(server: &TestServer, client: &str, call: Call) -> Call {
     call.by(client, "").secretly("authorization", &format!("Basic {}", STANDARD.encode(pair)))
 }
 
+/// An essential `acr` that nobody can reach.
+const TWO_FACTORS: &str = r#"{"id_token":{"acr":{"essential":true,"value":"2"}}}"#;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn authorization() {
     if !is_recorded() {
@@ -48,6 +51,8 @@ async fn authorization() {
         ("a registration", ask.clone().with("registration", "{}")),
         ("a resource that is none", ask.clone().with("resource", "https://a.example/")),
         ("an age that is none", ask.clone().with("max_age", "x")),
+        ("a wish for two factors", ask.clone().with("acr_values", "2")),
+        ("two factors or nothing", ask.clone().with("claims", TWO_FACTORS)),
         ("another user is meant", silent.clone().with("id_token_hint", "x")),
         ("another client's way", Ask::by(server.client("cli"), CALLBACK)),
         ("an unknown client", Ask::by("client_x", CALLBACK)),
