@@ -1,8 +1,9 @@
 //! What a listener serves: the routes of an app, and what all of them have in common.
 
 use crate::Problem;
-use crate::app::{Context, random};
+use crate::context::Context;
 use crate::extract::{prefers_html, refuse_sites_elsewhere};
+use crate::given::random;
 use crate::http::{explained, paged};
 use crate::once::BodyHash;
 use crate::work::RunningWork;

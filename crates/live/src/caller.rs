@@ -4,7 +4,7 @@
 //! with equal claims share the query's runs, and nobody receives an answer that was made for other claims.
 
 use crate::Problem;
-use crate::app::Context;
+use crate::context::Context;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::future::Future;

@@ -5,7 +5,8 @@
 //! `Idempotency-Key`, which the database does not have.
 
 use crate::Problem;
-use crate::app::{Context, sha256};
+use crate::context::Context;
+use crate::given::sha256;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
 use http::{HeaderMap, StatusCode};

@@ -61,7 +61,8 @@
 //!   changed.
 //!
 //! # Layout
-//! - `app.rs`: what an app consists of. `query.rs`, `caller.rs`: queries, mutations and whom they serve. `problem.rs`.
+//! - `app.rs`: what an app consists of; `limits.rs`, what it gives one client. `context.rs`: what routes and tasks reach;
+//!   `given.rs`: what a command is given. `query.rs`, `caller.rs`: queries, mutations and whom they serve. `problem.rs`.
 //! - `engine.rs`, `run_queue.rs`, `turns.rs`, `group.rs`, `members.rs`, `stream/`, `frame.rs`: live queries, from a change to the bytes on
 //!   the wire.
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
@@ -76,13 +77,16 @@ mod app;
 pub mod auth;
 mod backend;
 mod caller;
+mod context;
 mod described;
 mod engine;
 pub mod extract;
 mod frame;
+mod given;
 mod group;
 mod http;
 mod idempotent;
+mod limits;
 mod members;
 mod once;
 mod openapi;
@@ -101,9 +105,12 @@ mod typescript;
 pub mod work;
 mod wrong_value;
 
-pub use app::{App, Context, Given, Limits};
+pub use app::App;
 pub use backend::ClientAddress;
 pub use caller::{Anyone, Authenticate, Authenticating, Caller, Claims, Following, SignedIn, Subject};
+pub use context::Context;
+pub use given::Given;
+pub use limits::Limits;
 pub use problem::Problem;
 pub use program::Program;
 pub use query::{Mutation, Query, now};

@@ -1,8 +1,9 @@
 //! `Idempotency-Key` on plain routes: the extractor that carries out a command once, and the refusal where a route has none.
 
-use crate::app::{Context, sha256};
 use crate::backend::ClientAddress;
+use crate::context::Context;
 use crate::extract::Json;
+use crate::given::sha256;
 use crate::http::{Command, carry_out};
 use crate::idempotent::{HEADER, Key};
 use crate::stream::Standing;

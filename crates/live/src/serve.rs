@@ -1,9 +1,12 @@
 //! A process that serves an app.
 
-use crate::app::{App, Context, Limits, Parts, random};
+use crate::app::App;
 use crate::backend::{Backend, RequestMetrics};
+use crate::context::{Context, Parts};
 use crate::engine::Engine;
+use crate::given::random;
 use crate::http::{Streams, Unread, canary, router, tick};
+use crate::limits::Limits;
 use crate::work::{Work, WorkMetrics, effects, repeated, tasks};
 use crate::{auth, idempotent};
 use std::fmt;

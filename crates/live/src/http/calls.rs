@@ -2,9 +2,10 @@
 
 use super::{json, version_of};
 use crate::account::Counted;
-use crate::app::{Context, Given, random, sha256};
 use crate::backend::ClientAddress;
+use crate::context::Context;
 use crate::extract::Path;
+use crate::given::{Given, random, sha256};
 use crate::idempotent;
 use crate::query::{MutationEntry, QueryEntry, decided};
 use crate::stream::Standing;

@@ -3,8 +3,8 @@
 //! A command touches a row of its own, and an internal subscriber must receive the new value. At most once in five
 //! seconds, and only when somebody asks.
 
-use crate::app::Context;
 use crate::caller::{Caller, Claims};
+use crate::context::Context;
 use crate::stream::Wanted;
 use crate::{Problem, Query};
 use axum::body::Bytes;

@@ -1,8 +1,8 @@
 //! `GET /live/explain`, for operators: which live queries there are, what each depends on, and why it ran last.
 
 use crate::Problem;
-use crate::app::Context;
 use crate::backend::IsLocal;
+use crate::context::Context;
 use crate::group::{Phase, Work};
 use axum::Extension;
 use axum::Json;
@@ -18,7 +18,8 @@ pub(super) fn is_operator(context: &Context, local: IsLocal, headers: &HeaderMap
         given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
     let is_allowed = match &context.0.operator_token {
         Some(token) => given.is_some_and(|given| {
-            let (given, token) = (crate::app::sha256(given.as_bytes()), crate::app::sha256(token.as_bytes()));
+            let (given, token) =
+                (crate::given::sha256(given.as_bytes()), crate::given::sha256(token.as_bytes()));
             aws_lc_rs::constant_time::verify_slices_are_equal(&given, &token).is_ok()
         }),
         None => local.0,

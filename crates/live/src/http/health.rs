@@ -6,8 +6,8 @@
 use super::canary;
 use super::explain::is_operator;
 use crate::Problem;
-use crate::app::Context;
 use crate::backend::IsLocal;
+use crate::context::Context;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

@@ -13,7 +13,8 @@ pub(crate) use calls::{Command, carry_out};
 pub(crate) use streams::{Streams, tick};
 pub(crate) use unread::Unread;
 
-use crate::app::{Context, Fallback};
+use crate::app::Fallback;
+use crate::context::Context;
 use crate::extract::prefers_html;
 use crate::{Problem, wrong_value};
 use axum::Router;

@@ -3,8 +3,10 @@
 use super::calls::admit_calls;
 use super::tickets::Tickets;
 use crate::account::{Account, network_name};
-use crate::app::{Context, Limits, random, sha256};
+use crate::context::Context;
 use crate::frame;
+use crate::given::{random, sha256};
+use crate::limits::Limits;
 use crate::stream::{Name, Standing, Stream, StreamBody, Wanted};
 use crate::{Caller, Problem};
 use base64::Engine as _;

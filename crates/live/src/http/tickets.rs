@@ -7,9 +7,10 @@
 //! Where there are as many tickets as there may be, the oldest whose stream has ended makes room for a new one.
 
 use crate::account::Counted;
-use crate::app::{Context, random, sha256};
 use crate::backend::ClientAddress;
+use crate::context::Context;
 use crate::frame;
+use crate::given::{random, sha256};
 use crate::stream::{RETURN_MS, Standing, Stream};
 use crate::{Caller, Problem};
 use axum::extract::State;

@@ -3,7 +3,7 @@
 
 use crate::Problem;
 use crate::account::Counted;
-use crate::app::Context;
+use crate::context::Context;
 use crate::frame::Weight;
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};

@@ -21,7 +21,7 @@ pub use failure::Failure;
 pub use metrics::WorkMetrics;
 pub use tasks::{Task, cancel, later};
 
-use crate::app::random;
+use crate::given::random;
 use crate::{Error, Given};
 use effects::EffectEntry;
 use repeated::{Every, When};

@@ -6,7 +6,8 @@
 use super::events::{Event, Events};
 use super::revocations::{self, Subject};
 use super::{Sarsen, Shared, WhenStale, administers};
-use crate::app::{Context, random};
+use crate::context::Context;
+use crate::given::random;
 use ::http::header::{ACCEPT, AUTHORIZATION};
 use ::http::{HeaderName, StatusCode};
 use http_body_util::BodyExt as _;

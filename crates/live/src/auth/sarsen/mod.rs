@@ -25,8 +25,9 @@ pub(crate) use revocations::TABLE as REVOCATIONS;
 
 use super::http::{Address, Http};
 use super::{Accept, Issuer, Misconfigured};
-use crate::app::{Context, random};
 use crate::caller::{Authenticating, Following};
+use crate::context::Context;
+use crate::given::random;
 use crate::{Authenticate, Caller, Problem};
 use parking_lot::Mutex;
 use revocations::Subject;
