@@ -24,7 +24,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use store::{Answer, Key, Position, Read, Snapshot, Store, Version};
+use store::{Answer, Backoff, Key, Position, Read, Snapshot, Store, Version};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use web::log_interval::LogInterval;
 
@@ -36,8 +36,8 @@ const WAIT_IGNORED: Duration = Duration::from_millis(1);
 const KEPT_EMPTY: Duration = Duration::from_secs(5);
 /// … unless there are more of them: one caller can subscribe to something else all the time.
 const EMPTY_MAX: usize = 10_000;
-const RETRY_MIN: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// The pauses before a run that failed is tried again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 /// After so many failed runs in a row, a second and a half or more, subscribers without an answer receive the error.
 const FAILURES_UNTOLD: u32 = 5;
 /// Of the places for runs, queries that are not short have one in so many.
@@ -509,6 +509,7 @@ impl Engine {
             state.forget();
             return;
         }
+        let pause = RETRY.after(state.failures).take();
         state.failures = state.failures.saturating_add(1);
         let told: Vec<_> = match state.failures >= FAILURES_UNTOLD {
             true => state.members.iter().map(|member| (member.stream.clone(), member.slot)).collect(),
@@ -516,7 +517,6 @@ impl Engine {
         };
         state.phase = Phase::Queued;
         state.needed_of_run = None;
-        let pause = (RETRY_MIN * 2_u32.saturating_pow(state.failures.min(10))).min(RETRY_MAX);
         if let Some(failures) = self.failures.due(Instant::now()) {
             tracing::warn!(query = group.name(), code = %problem.code, why = %problem.words(),
                 failures, "a live query failed and is run again");

@@ -25,7 +25,7 @@
 //!   and the watches that it calls. `recheck.rs` tests declarations. `sync.rs`, `schedules.rs`: their locks, and tests in
 //!   many orders of threads.
 //! - `version.rs`: positions and versions. `not_before.rs`: requests that must not show an older state. `uptime.rs`: a
-//!   clock that counts suspension.
+//!   clock that counts suspension. `backoff.rs`: pauses between attempts, of all programs here.
 //! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `timings.rs`, `job.rs`, `replies.rs`,
 //!   `runtime.rs`: how a command or query gets to a database thread and its result back.
 //! - `stats.rs`, `exposition.rs`: what is counted, and a page of it for Prometheus.
@@ -48,6 +48,7 @@
     allow(dead_code, reason = "parts of the core serve only the back ends that this build leaves out")
 )]
 
+mod backoff;
 pub mod backup;
 mod cache;
 mod cache_entries;
@@ -112,6 +113,7 @@ mod version;
 mod watch;
 mod weigh;
 
+pub use backoff::Backoff;
 pub use cache::{Cache, Filled};
 pub use cache_memory::CacheStats;
 pub use cause::publishing_command;

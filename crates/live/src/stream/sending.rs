@@ -12,13 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use store::Version;
+use store::{Backoff, Version};
 
 /// Bytes that are encoded before the socket is asked again.
 const CHUNK: usize = 32 * 1024;
-/// How soon a stream looks again whether a version was published; twice as long each time, up to [`LOOK_AGAIN_MAX`].
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
-const LOOK_AGAIN_MAX: Duration = Duration::from_millis(160);
+/// How soon a stream looks again whether a version was published.
+const LOOK_AGAIN: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(160));
 
 impl Stream {
     /// The next bytes: notices, then the newest frames of what is behind. `LookAgain`: a frame waits for the standing.
@@ -153,7 +152,7 @@ impl Stream {
                 let is_current = state.standing.as_ref().is_none_or(|standing| standing.is_current());
                 let is_usual = is_current && self.engine.store.is_fresh();
                 state.looks = if is_usual { 0 } else { (state.looks + 1).min(5) };
-                let pause = (LOOK_AGAIN * 2_u32.pow(u32::from(state.looks))).min(LOOK_AGAIN_MAX);
+                let pause = LOOK_AGAIN.after(u32::from(state.looks)).take();
                 drop(state);
                 let stream = self.clone();
                 tokio::spawn(async move {

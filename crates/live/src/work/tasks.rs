@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Key, Snapshot, Sql, Time, Tx, args, sql};
+use store::{Backoff, Key, Snapshot, Sql, Time, Tx, args, sql};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -224,8 +224,9 @@ async fn correct(worker: &Worker) -> Result<bool, store::Error> {
 async fn run_one(worker: &Worker, entry: &TaskEntry, task: &Planned) -> Result<(), Problem> {
     let now = worker.now();
     let attempts = task.attempts + 1;
-    let pause = RETRY_MIN * 2_u32.saturating_pow(u32::try_from(attempts.min(20)).unwrap_or(20));
-    let again = now + pause.clamp(LEASE, RETRY_MAX);
+    let failures = u32::try_from(attempts).unwrap_or(u32::MAX);
+    let pause = Backoff::new(RETRY_MIN, RETRY_MAX).after(failures).take();
+    let again = now + pause.max(LEASE);
     let (name, due, id) = (entry.name, task.due, task.id.clone());
     let claim = move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, due, &id, again, attempts]);
     if worker.store().write::<_, store::Error, _>("live.take_task", claim).await? == 0 {

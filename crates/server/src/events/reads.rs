@@ -10,7 +10,7 @@ use identity::ids::OrganizationId;
 use identity::{Error, Result};
 use std::future::Future;
 use std::time::{Duration, Instant};
-use store::{Answer, Read, Snapshot, Store};
+use store::{Answer, Backoff, Read, Snapshot, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Streams that read at once, of all kinds.
@@ -21,7 +21,7 @@ const OF_AN_ORGANIZATION: usize = AT_ONCE / 4;
 const PAGES_OF_AN_ORGANIZATION: usize = 16;
 /// Reads at once of what services have missed.
 const CATCHING_UP: usize = 4;
-/// Pauses after a refusal, each twice the one before.
+/// Pauses after a refusal.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A stream whose state was not read for so long ends, as after a failure.
@@ -93,7 +93,7 @@ impl Reads {
 }
 
 async fn run<T, F: Future<Output = Result<T>>>(turns: &Semaphore, mut read: impl FnMut() -> F) -> Result<T> {
-    let (began, mut pause) = (Instant::now(), PAUSE_MIN);
+    let (began, mut backoff) = (Instant::now(), Backoff::new(PAUSE_MIN, PAUSE_MAX));
     loop {
         let turn = turns.acquire().await;
         let result = read().await;
@@ -102,8 +102,7 @@ async fn run<T, F: Future<Output = Result<T>>>(turns: &Semaphore, mut read: impl
         if !is_refused || began.elapsed() > REFUSED_MAX {
             return result;
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
+        tokio::time::sleep(backoff.take()).await;
     }
 }
 

@@ -6,8 +6,7 @@
 
 use super::address::Server;
 use super::connection::Connection;
-use crate::remote::Backoff;
-use crate::{Error, Row};
+use crate::{Backoff, Error, Row};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //! queue.
 //!
 //! - `session.rs`: what a connection can do, what its transactions are for, and how they fail.
-//! - `reconnect.rs`, `backoff.rs`: keep a connection open.
+//! - `reconnect.rs`: keeps a connection open.
 //! - `worker.rs`: runs commands. `change_log.rs`: what it does with the change log of the back end; `key_text.rs`: keys
 //!   as text in that log.
 //! - `reader.rs`: answers queries. `replicas.rs`: reads lists from replicas; `replica_health.rs` chooses the replica,
@@ -11,7 +11,6 @@
 //!
 //! It has no driver and no SQL: these are in `postgres/` and `mysql/`.
 
-mod backoff;
 pub(crate) mod certificates;
 mod change_log;
 pub(crate) mod key_text;
@@ -23,7 +22,6 @@ mod session;
 mod standby;
 mod worker;
 
-pub(crate) use backoff::Backoff;
 pub(crate) use change_log::{ChangeLog, CommitOutcome};
 pub(crate) use reconnect::ReconnectingSession;
 use replicas::Replicas;
@@ -33,7 +31,7 @@ use crate::engine::{Backend, Look, Opened, Shared};
 use crate::job::Query;
 use crate::queue::Queue;
 use crate::threads::{on_its_own_thread, pause, spawn};
-use crate::{Error, Snapshot, Sql};
+use crate::{Backoff, Error, Snapshot, Sql};
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;

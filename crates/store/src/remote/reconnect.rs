@@ -1,12 +1,12 @@
 //! A thread's connection: opened when it is needed, opened again when it was lost.
 
-use super::{Backoff, Failure, Session, TxMode};
-use crate::Error;
+use super::{Failure, Session, TxMode};
 use crate::threads::pause;
+use crate::{Backoff, Error};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The first wait before a new try to connect; each next one is twice as long …
+/// The first wait before a new try to connect; later ones are longer …
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// … up to this.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);

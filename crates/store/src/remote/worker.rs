@@ -7,12 +7,12 @@
 //! back ends): of two that cannot both be right, or that wait for each other, one fails and is run again here.
 
 use super::change_log::{ChangeLog, CommitOutcome, wait_for_outcome};
-use super::{Backoff, Failure, ReconnectingSession, Session as _, TxMode, contended};
+use super::{Failure, ReconnectingSession, Session as _, TxMode, contended};
 use crate::engine::Shared;
 use crate::job::Command;
 use crate::threads::{again_after_panics, pause};
 use crate::tx::Done;
-use crate::{Error, Tx};
+use crate::{Backoff, Error, Tx};
 use parking_lot::RwLock;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -7,7 +7,6 @@ use super::events::{Event, Events};
 use super::revocations::{self, Subject};
 use super::{Sarsen, Shared, WhenStale, administers};
 use crate::context::Context;
-use crate::given::random;
 use ::http::header::{ACCEPT, AUTHORIZATION};
 use ::http::{HeaderName, StatusCode};
 use http_body_util::BodyExt as _;
@@ -15,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use store::Backoff;
 use tokio::time::{Instant, sleep, timeout};
 use web::log_interval::LogInterval;
 
@@ -22,7 +22,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The limits on the state: its size in bytes, and the time in which it must arrive.
 const STATE_SIZE_MAX: usize = 64 * 1024 * 1024;
 const STATE_TIME_MAX: Duration = Duration::from_secs(60);
-/// Pauses between attempts. Each is drawn between half and all of it.
+/// Pauses between attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// How often the freshness is looked at.
@@ -78,7 +78,7 @@ pub(super) async fn run(sarsen: Sarsen, context: Context) {
 /// Reads the stream again and again.
 async fn read(sarsen: &Sarsen, context: &Context) {
     let (mut cursor, mut history) = (None, context.store().log_history());
-    let mut pauses = Pauses::default();
+    let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
     let failures = LogInterval::minute();
     loop {
         let mut opened_at = None;
@@ -96,36 +96,17 @@ async fn read(sarsen: &Sarsen, context: &Context) {
             }
         };
         let lasted = opened_at.map_or(Duration::ZERO, |opened_at: Instant| opened_at.elapsed());
-        sleep(jittered(pauses.after(lasted, asked))).await;
+        sleep(pause(&mut backoff, lasted, asked)).await;
     }
 }
 
-/// The pauses between streams. They grow while streams do not last.
-struct Pauses {
-    next: Duration,
-}
-
-impl Default for Pauses {
-    fn default() -> Pauses {
-        Pauses { next: PAUSE_MIN }
+/// The pause after a stream that lasted for this time: pauses grow while streams do not last. The server may have asked for a
+/// longer one.
+fn pause(backoff: &mut Backoff, lasted: Duration, asked: Option<Duration>) -> Duration {
+    if lasted > PAUSE_MAX {
+        backoff.reset();
     }
-}
-
-impl Pauses {
-    /// The pause after a stream that lasted for this time. The server may have asked for a longer one.
-    fn after(&mut self, lasted: Duration, asked: Option<Duration>) -> Duration {
-        if lasted > PAUSE_MAX {
-            self.next = PAUSE_MIN;
-        }
-        let pause = self.next;
-        self.next = (pause * 2).min(PAUSE_MAX);
-        pause.max(asked.unwrap_or_default()).min(PAUSE_MAX)
-    }
-}
-
-fn jittered(pause: Duration) -> Duration {
-    let [byte, ..] = random();
-    pause / 2 + pause / 2 * u32::from(byte) / 255
+    backoff.take().max(asked.unwrap_or_default()).min(PAUSE_MAX)
 }
 
 async fn follow(
@@ -341,13 +322,17 @@ mod tests {
 
     #[test]
     fn pauses_grow_until_a_stream_lasts() {
-        let mut pauses = Pauses::default();
+        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         let mut after = |lasted: u64, asked: Option<u64>| {
-            pauses.after(Duration::from_secs(lasted), asked.map(Duration::from_secs)).as_millis()
+            pause(&mut backoff, Duration::from_secs(lasted), asked.map(Duration::from_secs)).as_millis()
         };
-        let all: Vec<u128> = (0..8).map(|_| after(0, None)).collect();
-        assert_eq!(all, [250, 500, 1000, 2000, 4000, 8000, 15_000, 15_000]);
-        assert_eq!([after(16, None), after(1, Some(5)), after(1, None)], [250, 5000, 1000]);
+        for longest in [250, 500, 1000, 2000, 4000, 8000, 15_000, 15_000] {
+            let pause = after(0, None);
+            assert!((longest / 2..=longest).contains(&pause), "{pause} of {longest} ms");
+        }
+        assert!((125..=250).contains(&after(16, None)), "the last stream was a long one");
+        assert_eq!(after(1, Some(5)), 5000, "the server has asked for it");
+        assert!((500..=1000).contains(&after(1, None)));
         assert_eq!(after(1, Some(3600)), 15_000);
     }
 
