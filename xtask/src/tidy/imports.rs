@@ -3,7 +3,7 @@
 use super::{Tree, assert_none, manifest};
 
 /// Our crates, and which of ours each may name.
-const OURS: [(&str, &[&str]); 11] = [
+const OURS: [(&str, &[&str]); 12] = [
     // It does no I/O and knows no product: the tests and the load generator use it.
     ("browser", &[]),
     // What is measured, and the text that shows it.
@@ -13,9 +13,11 @@ const OURS: [(&str, &[&str]); 11] = [
     ("text", &[]),
     // From the socket to a service: it knows no product.
     ("web", &["metrics"]),
+    // What serves one operation. It knows no product and, without its feature `store`, no database.
+    ("endpoint", &["metrics", "store", "web"]),
     ("live", &["metrics", "store", "web"]),
     ("identity", &["store", "text"]),
-    ("server", &["browser", "identity", "live", "metrics", "store", "text", "web"]),
+    ("server", &["browser", "endpoint", "identity", "live", "metrics", "store", "text", "web"]),
     ("bench", &["browser"]),
     // It passes `live` and `store` on to back ends of other programs. What it needs itself of the store and the domain
     // comes through the server's re-exports.

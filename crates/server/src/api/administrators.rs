@@ -6,10 +6,9 @@ use super::keys::{self, KeyBody};
 use crate::openapi::words;
 use crate::web::administration::{Administrator, Owner, OwnerOrSelf};
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
-use http::StatusCode;
 use identity::administrators::{self, Role};
 use identity::clients::MadeSecret;
 use identity::departures::{self, Made};
@@ -96,7 +95,7 @@ impl RemoveQuery {
                 &format!("{word:?} is not allowed; use {REVOKE_MADE}"),
             );
         }
-        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        errors.finish_query()?;
         Ok(self.revoke.is_some())
     }
 }

@@ -3,9 +3,8 @@
 use crate::openapi::words;
 use crate::web::administration::Administrator;
 use crate::web::error::Result;
-use crate::web::fields::FieldErrors;
+use crate::web::fields::{FieldErrors, Rules as _};
 use crate::web::json::{Json, List, Page, Params, parse_time_or_date, rfc3339};
-use http::StatusCode;
 use identity::audit::{self, Entry, Filter};
 use identity::ids::AuditId;
 use serde::{Deserialize, Serialize};
@@ -79,7 +78,7 @@ impl ListQuery {
             since: self.since.as_deref().and_then(|since| errors.check(time("since", since))),
             until: self.until.as_deref().and_then(|until| errors.check(time("until", until))),
         };
-        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        errors.finish_query()?;
         Ok(filter)
     }
 }

@@ -4,7 +4,7 @@
 use crate::openapi::words;
 use crate::web::administration::{Administrator, Owner};
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json};
 use identity::branding::{self, Branding};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 use crate::openapi::words;
 use crate::web::administration::{Administrator, Caller, Owner};
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;

@@ -3,7 +3,7 @@
 use crate::openapi::words;
 use crate::web::administration::{Administrator, Caller, Owner, OwnerOfDeleted, PlatformUser};
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, Slug, rfc3339, sent};
 use http::StatusCode;
 use identity::ids::OrganizationId;
@@ -96,7 +96,7 @@ impl ListQuery {
     pub(super) fn read(self) -> Result<(Page<Slug>, Option<Status>)> {
         let mut errors = FieldErrors::default();
         let status = self.status.as_deref().and_then(|status| errors.check(Status::parse(status)));
-        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        errors.finish_query()?;
         Ok((Page::filtered(self.limit, self.cursor, &[self.status.as_deref()])?, status))
     }
 }

@@ -5,11 +5,10 @@ pub(crate) mod state;
 use super::user::UserBody;
 use crate::openapi::words;
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json, Params};
 use crate::web::service_key::{ServiceKey, UserOfService};
 use axum::response::{IntoResponse as _, Response};
-use http::StatusCode;
 use identity::ids::UserId;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -53,7 +52,7 @@ pub(crate) async fn users(key: ServiceKey, Params(query): Params<UsersQuery>) ->
         let code = if ids.is_empty() { "missing" } else { "too_many" };
         let problem = format!("{} ids; use 1 to {USERS_MAX}, separated by commas", ids.len());
         errors.note(code, "ids".to_owned(), &problem);
-        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        errors.finish_query()?;
     }
     let found = key.users(&distinct(ids)).await?;
     let (org, service) = key.slugs();

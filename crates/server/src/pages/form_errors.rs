@@ -1,7 +1,7 @@
 //! The errors of forms with an account's name, address or password, as sentences for people.
 
 use super::views::FormError;
-use crate::web::error::sentence;
+use endpoint::words::sentence;
 use identity::organizations::Organization;
 use identity::{Error, names, passwords};
 

@@ -7,6 +7,7 @@
 
 use super::fields::FieldError;
 use axum::response::{IntoResponse, Response};
+use endpoint::words::{capitalised, sentence};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::json;
@@ -199,19 +200,6 @@ impl From<identity::Error> for Problem {
             }
         }
     }
-}
-
-/// With a capital first letter.
-pub(super) fn capitalised(noun: &str) -> String {
-    let mut letters = noun.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| [&first.to_uppercase().to_string(), letters.as_str()].concat())
-}
-
-/// With a full stop.
-pub(crate) fn sentence(text: &str) -> String {
-    if text.ends_with(['.', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 
 /// Whole seconds, at least one, for `Retry-After`.

@@ -1,7 +1,7 @@
 //! JSON on the wire: bodies, lists, times.
 
 use crate::web::error::{Problem, Result};
-use crate::web::fields::{self, FieldErrors, Validate};
+use crate::web::fields::{self, FieldErrors, Rules as _, Validate};
 use crate::web::idempotency::Attempt;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
@@ -199,7 +199,7 @@ impl<C: FromStr> Page<C> {
         if position.as_ref().is_some_and(is_wrong) {
             errors.note("invalid", "cursor".to_owned(), WRONG_CURSOR);
         }
-        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        errors.finish_query()?;
         Ok(Page { limit, cursor: position.flatten(), tag, sorted_by: PhantomData })
     }
 }

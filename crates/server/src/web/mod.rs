@@ -8,7 +8,7 @@
 //! - `auth.rs`: extractors for the client's address and for access tokens; `administration.rs`: for administrators, whose
 //!   types name what a handler may change; `service_key.rs`: for the API keys of services.
 //! - `fetch_metadata.rs`: the site from which a browser's request comes.
-//! - `fields/`: the fields of bodies and query strings, and all their errors.
+//! - `fields.rs`: the rules of the domain for the fields of bodies and query strings, whose errors `endpoint` finds.
 //! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
 
 pub(crate) mod administration;

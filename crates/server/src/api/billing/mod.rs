@@ -9,7 +9,7 @@ pub(crate) mod subscriptions;
 use crate::openapi::words;
 use crate::web::administration::{Administrator, Owner};
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;

@@ -7,7 +7,7 @@ pub(crate) mod secrets;
 use crate::openapi::words;
 use crate::web::administration::{Admin, AdminOrProgram, Administrator};
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;

@@ -7,7 +7,7 @@ use super::organizations::{ListQuery, OrganizationBody, show};
 use crate::openapi::words;
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json, List, Params};
 use crate::web::path::Path;
 use identity::audit;

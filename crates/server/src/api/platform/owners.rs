@@ -6,7 +6,7 @@ use crate::api::invitations::{self, SentBody};
 use crate::openapi::words;
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
 use identity::administrators;

@@ -8,7 +8,7 @@ pub(crate) mod suspension;
 use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Encoded, Json, List, Page, Params, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;
@@ -115,7 +115,7 @@ impl ListQuery {
                 );
             }
         }
-        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        errors.finish_query()?;
         Ok(text.map_or(Shown::Sorted(order.unwrap_or_default()), Shown::Found))
     }
 }

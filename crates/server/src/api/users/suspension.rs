@@ -4,7 +4,7 @@ use super::{UserBody, show};
 use crate::openapi::words;
 use crate::web::administration::Admin;
 use crate::web::error::Result;
-use crate::web::fields::{FieldErrors, Validate};
+use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json};
 use crate::web::path::Path;
 use http::StatusCode;

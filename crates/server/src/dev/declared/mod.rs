@@ -15,7 +15,7 @@ pub use apply::{Account, Applied, Refusal, apply};
 pub use credentials::{ClientCredentials, Credentials};
 
 use crate::api::{clients, plans, services};
-use crate::web::fields::{self, FieldError, FieldErrors, Validate};
+use crate::web::fields::{self, FieldError, FieldErrors, Rules as _, Validate};
 use identity::organizations::DeviceFlow;
 use identity::{names, passwords};
 use serde::de::{MapAccess, Visitor};

@@ -13,10 +13,7 @@ mod reader;
 mod repair;
 mod syntax;
 
-use super::error::{Problem, capitalised, sentence};
-use super::json::check_size;
-use http::StatusCode;
-use identity::Error;
+use crate::words::{capitalised, sentence, uncapitalised};
 use node::Node;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -57,43 +54,16 @@ pub struct FieldErrors {
     found: Vec<FieldError>,
 }
 
-impl Problem {
-    /// A problem with fields of the request.
-    pub(super) fn of_fields(status: StatusCode, code: &'static str, errors: Vec<FieldError>) -> Problem {
-        let detail = summary(&errors);
-        Problem { errors, ..Problem::new(status, code, detail) }
-    }
+/// Why a request could not be read.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// It is not JSON, or not of the kind that was expected. The text is for the client.
+    Syntax(String),
+    /// These fields are wrong, at least one.
+    Fields(Vec<FieldError>),
 }
 
 impl FieldErrors {
-    /// The value, if the rule holds. Otherwise notes the field. Errors that are not about a field are left to the command.
-    pub fn check<T>(&mut self, result: identity::Result<T>) -> Option<T> {
-        match result {
-            Ok(value) => Some(value),
-            Err(Error::Invalid { field, code, problem }) => {
-                self.note(code, field.to_owned(), &problem);
-                None
-            }
-            Err(_) => None,
-        }
-    }
-
-    /// Checks a field that may be left out.
-    pub fn check_sent<T, V>(&mut self, value: Option<T>, rule: impl FnOnce(T) -> identity::Result<V>) {
-        if let Some(value) = value {
-            self.check(rule(value));
-        }
-    }
-
-    /// Checks each item of the list in `field`.
-    pub fn check_each<T, V>(&mut self, field: &str, items: &[T], rule: impl Fn(&T) -> identity::Result<V>) {
-        for (index, item) in items.iter().enumerate() {
-            if let Err(Error::Invalid { code, problem, .. }) = rule(item) {
-                self.note(code, format!("{field}[{index}]"), &problem);
-            }
-        }
-    }
-
     /// Checks the part of a body at `path` by the rules of the part's own type.
     pub fn check_part(&mut self, path: &str, part: &impl Validate) {
         let mut errors = FieldErrors::default();
@@ -123,9 +93,9 @@ impl FieldErrors {
         self.found.len() >= ERRORS_MAX
     }
 
-    /// Fails with this status and code if any field is wrong.
-    pub fn finish(self, status: StatusCode, code: &'static str) -> Result<(), Problem> {
-        if self.found.is_empty() { Ok(()) } else { Err(Problem::of_fields(status, code, self.found)) }
+    /// The wrong fields; an error if there is one.
+    pub fn finish(self) -> Result<(), Vec<FieldError>> {
+        if self.found.is_empty() { Ok(()) } else { Err(self.found) }
     }
 }
 
@@ -135,7 +105,7 @@ fn is_within(inner: &str, outer: &str) -> bool {
 }
 
 /// What a problem document says about all of its fields together.
-fn summary(errors: &[FieldError]) -> String {
+pub fn summary(errors: &[FieldError]) -> String {
     match errors {
         [only] => format!("{}: {}", only.field, uncapitalised(&only.detail)),
         several => {
@@ -146,41 +116,32 @@ fn summary(errors: &[FieldError]) -> String {
     }
 }
 
-/// Inside a sentence, the detail begins in lower case. A quoted value keeps its case.
-fn uncapitalised(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| [&first.to_lowercase().to_string(), letters.as_str()].concat())
-}
-
-/// Reads a JSON body. `rules` are its rules beyond the types.
-pub(crate) fn read_body<T: DeserializeOwned>(
-    bytes: &[u8],
+/// Reads a JSON object. `rules` are its rules beyond the types.
+pub fn read_object<T: DeserializeOwned>(
+    json: &[u8],
     rules: impl FnOnce(&T, &mut FieldErrors),
-) -> Result<T, Problem> {
-    check_size(bytes)?;
-    let tree = Node::from_json(bytes).map_err(|problem| Problem::bad_request("invalid_json", problem))?;
-    read(tree, rules, StatusCode::UNPROCESSABLE_ENTITY, "invalid")
+) -> Result<T, Unreadable> {
+    read(Node::object(json).map_err(Unreadable::Syntax)?, rules)
 }
 
 /// Reads a query string, whose percent-encoding was checked.
-pub(super) fn read_query<T: DeserializeOwned>(query: &[u8]) -> Result<T, Problem> {
-    read(Node::from_query(query), |_, _| {}, StatusCode::BAD_REQUEST, "invalid_query")
+pub fn read_query<T: DeserializeOwned>(query: &[u8]) -> Result<T, Unreadable> {
+    read(Node::from_query(query), |_, _| {})
 }
 
 fn read<T: DeserializeOwned>(
     mut tree: Node,
     rules: impl FnOnce(&T, &mut FieldErrors),
-    status: StatusCode,
-    code: &'static str,
-) -> Result<T, Problem> {
+) -> Result<T, Unreadable> {
     let mut errors = FieldErrors::default();
     tree.clean(&mut errors);
     let value = repair::read(&mut tree, &mut errors);
     if let Some(value) = &value {
         rules(value, &mut errors);
     }
-    errors.finish(status, code)?;
-    value.ok_or_else(Problem::internal)
+    match (errors.finish(), value) {
+        (Ok(()), Some(value)) => Ok(value),
+        (Err(errors), _) => Err(Unreadable::Fields(errors)),
+        (Ok(()), None) => Err(Unreadable::Syntax("The request cannot be read.".to_owned())),
+    }
 }

@@ -22,15 +22,19 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// Parses a JSON object. Fails with the line, the column and what was expected there.
+    /// Parses JSON. Fails with the line, the column and what was expected there.
     pub(super) fn from_json(bytes: &[u8]) -> Result<Node, String> {
         let mut json = serde_json::Deserializer::from_slice(bytes);
         let parsed = Node::deserialize(&mut json).and_then(|tree| json.end().map(|()| tree));
-        let problem = |error| match bytes.trim_ascii() {
+        parsed.map_err(|error| match bytes.trim_ascii() {
             [] => "The body is empty. Send a JSON object.".to_owned(),
             _ => syntax::problem(&error),
-        };
-        match parsed.map_err(problem)? {
+        })
+    }
+
+    /// Parses a JSON object.
+    pub(super) fn object(bytes: &[u8]) -> Result<Node, String> {
+        match Node::from_json(bytes)? {
             object @ Node::Object(_) => Ok(object),
             other => Err(format!("The body is {}. Send a JSON object.", other.kind())),
         }
