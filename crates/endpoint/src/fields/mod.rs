@@ -17,6 +17,7 @@ use crate::words::{capitalised, sentence, uncapitalised};
 use node::Node;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// The most fields that one answer lists.
 const ERRORS_MAX: usize = 50;
@@ -64,6 +65,13 @@ pub enum Unreadable {
 }
 
 impl FieldErrors {
+    /// Notes a field unless it is good. `rule` says what it must, such as "be 1 to 500".
+    pub fn require(&mut self, is_good: bool, field: &str, rule: &str) {
+        if !is_good {
+            self.note("invalid", field.to_owned(), &format!("`{field}` must {rule}"));
+        }
+    }
+
     /// Checks the part of a body at `path` by the rules of the part's own type.
     pub fn check_part(&mut self, path: &str, part: &impl Validate) {
         let mut errors = FieldErrors::default();
@@ -107,6 +115,7 @@ fn is_within(inner: &str, outer: &str) -> bool {
 /// What a problem document says about all of its fields together.
 pub fn summary(errors: &[FieldError]) -> String {
     match errors {
+        [only] if only.field.is_empty() => only.detail.clone(),
         [only] => format!("{}: {}", only.field, uncapitalised(&only.detail)),
         several => {
             let names: Vec<&str> = several.iter().take(NAMES_MAX).map(|error| error.field.as_str()).collect();
@@ -127,6 +136,50 @@ pub fn read_object<T: DeserializeOwned>(
 /// Reads a query string, whose percent-encoding was checked.
 pub fn read_query<T: DeserializeOwned>(query: &[u8]) -> Result<T, Unreadable> {
     read(Node::from_query(query), |_, _| {})
+}
+
+/// Reads JSON of any kind. What fits is read without a tree.
+pub fn read_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, Unreadable> {
+    let error = match serde_json::from_slice(json) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let (mut tree, mut errors) = (Node::from_json(json).map_err(Unreadable::Syntax)?, FieldErrors::default());
+    tree.clean(&mut errors);
+    repair::read::<T>(&mut tree, &mut errors);
+    Err(wrong(errors, &error))
+}
+
+/// Reads the arguments of a call, which are JSON that was read already. A field that the type does not have is wrong too. What
+/// fits is read without a tree.
+pub fn read_arguments<T: DeserializeOwned>(
+    arguments: &Value,
+    rules: impl FnOnce(&T, &mut FieldErrors),
+) -> Result<T, Unreadable> {
+    let mut errors = FieldErrors::default();
+    let error = match repair::without_unknown(arguments, &mut errors) {
+        Ok(value) if errors.found.is_empty() => {
+            rules(&value, &mut errors);
+            return errors.finish().map(|()| value).map_err(Unreadable::Fields);
+        }
+        Ok(_) => <serde_json::Error as serde::de::Error>::custom("a field is unknown"),
+        Err(error) => error,
+    };
+    let (mut tree, mut errors) = (Node::from(arguments), FieldErrors::default());
+    if let Some(value) = repair::read::<T>(&mut tree, &mut errors) {
+        // Those that `T` refuses itself are noted already.
+        let _ = repair::without_unknown::<_, T>(reader::Reader(&tree), &mut errors);
+        rules(&value, &mut errors);
+    }
+    Err(wrong(errors, &error))
+}
+
+/// The wrong fields; what serde found if the tree shows none, because it can be read.
+fn wrong(mut errors: FieldErrors, found: &serde_json::Error) -> Unreadable {
+    if errors.found.is_empty() {
+        errors.add("invalid", String::new(), &format!("the value is not valid: {found}"));
+    }
+    Unreadable::Fields(errors.found)
 }
 
 fn read<T: DeserializeOwned>(

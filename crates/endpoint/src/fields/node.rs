@@ -2,7 +2,7 @@
 
 use super::{FieldErrors, syntax};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Number;
+use serde_json::{Number, Value};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -142,6 +142,21 @@ pub(super) fn child(path: &str, name: &str) -> String {
         (_, true) => format!("{path}.{name}"),
         ("", false) => format!("{short:?}"),
         (_, false) => format!("{path}[{short:?}]"),
+    }
+}
+
+impl From<&Value> for Node {
+    fn from(value: &Value) -> Node {
+        match value {
+            Value::Null => Node::Null,
+            Value::Bool(flag) => Node::Boolean(*flag),
+            Value::Number(number) => Node::Number(number.clone()),
+            Value::String(text) => Node::Text(text.clone()),
+            Value::Array(items) => Node::Array(items.iter().map(Node::from).collect()),
+            Value::Object(fields) => {
+                Node::Object(fields.iter().map(|(name, value)| (name.clone(), Node::from(value))).collect())
+            }
+        }
     }
 }
 

@@ -1,15 +1,19 @@
 //! From a tree to the type of a request, with serde. What does not fit is a [`Mismatch`] with its place.
 
 use super::node::Node;
-use serde::de::value::StrDeserializer;
+use serde::de::value::MapDeserializer;
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer, MapAccess, SeqAccess,
-    Unexpected, VariantAccess, Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Error, Expected, MapAccess, SeqAccess, Unexpected,
+    VariantAccess, Visitor,
 };
+use serde::forward_to_deserialize_any;
 use std::fmt;
 use std::iter::Enumerate;
 use std::num::IntErrorKind;
 use std::slice;
+
+/// By this name `serde_json::value::RawValue` asks for the text of its value.
+const RAW: &str = "$serde_json::private::RawValue";
 
 /// A step into a tree: the position of a field of an object, or of an item of an array.
 pub(super) type Step = usize;
@@ -29,6 +33,8 @@ pub(super) enum Kind {
     Missing(&'static str),
     /// The field is unknown; these are known.
     Unknown(&'static [&'static str]),
+    /// The name of a field is no key of a map like this one.
+    Name { code: &'static str, problem: String },
     /// The value is wrong.
     Value { code: &'static str, problem: String },
 }
@@ -57,6 +63,15 @@ impl Mismatch {
             "out_of_range",
             format!("{value} is out of range; use a value that the field can hold"),
         )
+    }
+
+    /// What is wrong is the name of the field at this position.
+    fn in_name(self, step: Step) -> Mismatch {
+        let kind = match self.kind {
+            Kind::Value { code, problem } => Kind::Name { code, problem },
+            kind => kind,
+        };
+        Mismatch { kind, ..self }.within(step)
     }
 
     fn within(mut self, step: Step) -> Mismatch {
@@ -269,10 +284,14 @@ impl<'a> Deserializer<'a> for Reader<'a> {
 
     fn deserialize_newtype_struct<V: Visitor<'a>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
-        visitor.visit_newtype_struct(self)
+        match name {
+            // Any JSON fits; the value of the tree is not used.
+            RAW => visitor.visit_map(MapDeserializer::new(std::iter::once((RAW, "null")))),
+            _ => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_tuple<V: Visitor<'a>>(self, _: usize, visitor: V) -> Result<V::Value, Mismatch> {
@@ -301,7 +320,6 @@ impl<'a> Deserializer<'a> for Reader<'a> {
         self.object(known, visitor)
     }
 
-    /// Only variants without content; no request has others.
     fn deserialize_enum<V: Visitor<'a>>(
         self,
         _: &'static str,
@@ -309,8 +327,16 @@ impl<'a> Deserializer<'a> for Reader<'a> {
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
         match self.0 {
-            Node::Text(text) | Node::Parameter(text) => visitor.visit_enum(Variant(text)),
-            Node::Placeholder => visitor.visit_enum(Variant(known.first().copied().unwrap_or_default())),
+            Node::Text(name) | Node::Parameter(name) => visitor.visit_enum(Variant { name, of: None }),
+            Node::Placeholder => {
+                visitor.visit_enum(Variant { name: known.first().copied().unwrap_or_default(), of: None })
+            }
+            Node::Object(fields) => match &**fields {
+                [(name, content)] if known.contains(&name.as_str()) => {
+                    visitor.visit_enum(Variant { name, of: Some((self.0, content)) })
+                }
+                _ => Err(Mismatch::wrong_type(self.0, "a string")),
+            },
             other => Err(Mismatch::wrong_type(other, "a string")),
         }
     }
@@ -342,7 +368,7 @@ impl<'a> MapAccess<'a> for Fields<'a> {
     fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Mismatch> {
         let Some((position, (name, value))) = self.rest.next() else { return Ok(None) };
         self.current = Some((position, value));
-        seed.deserialize(name_reader(name)).map(Some).map_err(|error| error.within(position))
+        seed.deserialize(NameReader(name)).map(Some).map_err(|error| error.in_name(position))
     }
 
     fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
@@ -357,7 +383,7 @@ impl<'a> MapAccess<'a> for PlaceholderFields {
     type Error = Mismatch;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Mismatch> {
-        self.0.next().map(|name| seed.deserialize(name_reader(name))).transpose()
+        self.0.next().map(|name| seed.deserialize(NameReader(name))).transpose()
     }
 
     fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
@@ -365,39 +391,103 @@ impl<'a> MapAccess<'a> for PlaceholderFields {
     }
 }
 
-fn name_reader(name: &str) -> StrDeserializer<'_, Mismatch> {
-    name.into_deserializer()
+/// The name of a field, which may be a number as the key of a map.
+#[derive(Clone, Copy)]
+struct NameReader<'a>(&'a str);
+
+impl<'a> NameReader<'a> {
+    fn integer<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        match (self.0.parse(), self.0.parse()) {
+            (Ok(number), _) => visitor.visit_i64(number),
+            (_, Ok(number)) => visitor.visit_u64(number),
+            _ => Err(Mismatch::custom("the name is not an integer; use an integer")),
+        }
+    }
 }
 
-struct Variant<'a>(&'a str);
+impl<'a> Deserializer<'a> for NameReader<'a> {
+    type Error = Mismatch;
+
+    forward! {
+        deserialize_i8 => integer, deserialize_i16 => integer, deserialize_i32 => integer, deserialize_i64 => integer,
+        deserialize_u8 => integer, deserialize_u16 => integer, deserialize_u32 => integer, deserialize_u64 => integer,
+    }
+
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        visitor.visit_borrowed_str(self.0)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_enum(Variant { name: self.0, of: None })
+    }
+
+    forward_to_deserialize_any! {
+        <V: Visitor<'a>>
+        bool i128 u128 f32 f64 char str string bytes byte_buf option unit unit_struct seq tuple tuple_struct map struct
+        identifier ignored_any
+    }
+}
+
+/// A variant of an enum: a text, or an object whose only field has its content.
+#[derive(Clone, Copy)]
+struct Variant<'a> {
+    name: &'a str,
+    /// The object, and the content.
+    of: Option<(&'a Node, &'a Node)>,
+}
+
+impl<'a> Variant<'a> {
+    fn content<T>(self, read: impl FnOnce(Reader<'a>) -> Result<T, Mismatch>) -> Result<T, Mismatch> {
+        let (_, content) = self.of.ok_or_else(|| Mismatch::custom("the value needs content"))?;
+        read(Reader(content)).map_err(|error| error.within(0))
+    }
+}
 
 impl<'a> EnumAccess<'a> for Variant<'a> {
     type Error = Mismatch;
-    type Variant = NoContent;
+    type Variant = Variant<'a>;
 
-    fn variant_seed<V: DeserializeSeed<'a>>(self, seed: V) -> Result<(V::Value, NoContent), Mismatch> {
-        Ok((seed.deserialize(name_reader(self.0))?, NoContent))
+    fn variant_seed<V: DeserializeSeed<'a>>(self, seed: V) -> Result<(V::Value, Variant<'a>), Mismatch> {
+        Ok((seed.deserialize(NameReader(self.name))?, self))
     }
 }
 
-struct NoContent;
-
-impl<'a> VariantAccess<'a> for NoContent {
+impl<'a> VariantAccess<'a> for Variant<'a> {
     type Error = Mismatch;
 
     fn unit_variant(self) -> Result<(), Mismatch> {
-        Ok(())
+        match self.of {
+            None | Some((_, Node::Null)) => Ok(()),
+            Some((object, _)) => Err(Mismatch::wrong_type(object, "a string")),
+        }
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'a>>(self, _: T) -> Result<T::Value, Mismatch> {
-        Err(Mismatch::custom("the value needs content"))
+    fn newtype_variant_seed<T: DeserializeSeed<'a>>(self, seed: T) -> Result<T::Value, Mismatch> {
+        self.content(|content| seed.deserialize(content))
     }
 
-    fn tuple_variant<V: Visitor<'a>>(self, _: usize, _: V) -> Result<V::Value, Mismatch> {
-        Err(Mismatch::custom("the value needs content"))
+    fn tuple_variant<V: Visitor<'a>>(self, _: usize, visitor: V) -> Result<V::Value, Mismatch> {
+        self.content(|content| content.array(visitor))
     }
 
-    fn struct_variant<V: Visitor<'a>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Mismatch> {
-        Err(Mismatch::custom("the value needs content"))
+    fn struct_variant<V: Visitor<'a>>(
+        self,
+        known: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        self.content(|content| content.object(known, visitor))
     }
 }

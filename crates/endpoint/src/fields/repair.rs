@@ -5,7 +5,7 @@
 use super::FieldErrors;
 use super::node::{Node, child};
 use super::reader::{Kind, Mismatch, Reader, alternatives};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer};
 
 /// The value, with placeholders where a field is noted as wrong. `None` if that is impossible; then an error is noted.
 pub(super) fn read<T: DeserializeOwned>(tree: &mut Node, errors: &mut FieldErrors) -> Option<T> {
@@ -21,12 +21,34 @@ pub(super) fn read<T: DeserializeOwned>(tree: &mut Node, errors: &mut FieldError
     }
 }
 
+/// Reads a value, and notes each field that its type does not have.
+pub(super) fn without_unknown<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    value: D,
+    errors: &mut FieldErrors,
+) -> Result<T, D::Error> {
+    let mut unknown = |at: serde_ignored::Path<'_>| {
+        let problem = "there is no such field; leave it out, or correct its name";
+        errors.note("unknown", path_of(&at), problem);
+    };
+    serde_ignored::deserialize(value, &mut unknown)
+}
+
+fn path_of(at: &serde_ignored::Path<'_>) -> String {
+    use serde_ignored::Path::{Map, NewtypeStruct, NewtypeVariant, Root, Seq, Some};
+    match at {
+        Root => String::new(),
+        Map { parent, key } => child(&path_of(parent), key),
+        Seq { parent, index } => format!("{}[{index}]", path_of(parent)),
+        Some { parent } | NewtypeStruct { parent } | NewtypeVariant { parent } => path_of(parent),
+    }
+}
+
 /// Notes what does not fit and puts something there that fits. False if it cannot.
 fn repair(tree: &mut Node, mismatch: Mismatch, errors: &mut FieldErrors) -> bool {
     let (mut node, mut path) = (tree, String::new());
     let mut steps = mismatch.steps;
-    // The field itself is unknown: the way ends at its object.
-    let unknown = if matches!(mismatch.kind, Kind::Unknown(_)) && !steps.is_empty() {
+    // The field itself is wrong, whatever its value: the way ends at its object.
+    let unknown = if matches!(mismatch.kind, Kind::Unknown(_) | Kind::Name { .. }) && !steps.is_empty() {
         Some(steps.remove(0))
     } else {
         None
@@ -65,6 +87,12 @@ fn repair(tree: &mut Node, mismatch: Mismatch, errors: &mut FieldErrors) -> bool
             errors.add("unknown", child(&path, &name), &problem);
             true
         }
+        (Kind::Name { code, problem }, Node::Object(fields)) => {
+            let Some(position) = unknown.filter(|position| *position < fields.len()) else { return false };
+            let (name, _) = fields.remove(position);
+            errors.add(code, child(&path, &name), &problem);
+            true
+        }
         (Kind::Value { code, problem }, node) => {
             errors.add(code, path, &problem);
             let was_placeholder = *node == Node::Placeholder;
@@ -75,7 +103,7 @@ fn repair(tree: &mut Node, mismatch: Mismatch, errors: &mut FieldErrors) -> bool
             errors.add("missing", child(&path, name), "the field is required; add it");
             false
         }
-        (Kind::Unknown(_), _) => {
+        (Kind::Unknown(_) | Kind::Name { .. }, _) => {
             errors.add("invalid", path, "the value is not valid");
             false
         }
@@ -84,8 +112,9 @@ fn repair(tree: &mut Node, mismatch: Mismatch, errors: &mut FieldErrors) -> bool
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FieldErrors, Unreadable, read_object, read_query};
+    use super::super::{FieldErrors, Unreadable, read_arguments, read_json, read_object, read_query};
     use serde::Deserialize;
+    use serde_json::value::RawValue;
     use std::collections::BTreeMap;
 
     #[derive(Debug, Deserialize)]
@@ -185,5 +214,79 @@ mod tests {
         };
         let all = found(read_object(br#"{"item": 1, "count": 1, "parts": [7]}"#, rules));
         assert_eq!(all, list(&[("item", "wrong_type"), ("parts[0]", "wrong_type"), ("count", "invalid")]));
+    }
+
+    /// What back ends ask for and the platform does not: variants with content, numbers as keys, any JSON, fields that are unknown though
+    /// the type does not refuse them.
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only whether it is read is of interest")]
+    struct Call {
+        id: i64,
+        #[serde(default)]
+        raw: Option<Box<RawValue>>,
+        #[serde(default)]
+        shape: Option<Shape>,
+        #[serde(default)]
+        sheet: BTreeMap<u32, Vec<u8>>,
+        #[serde(default)]
+        inner: Option<Inner>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only whether it is read is of interest")]
+    enum Shape {
+        Point,
+        Circle { radius: u8 },
+        Name(String),
+        Pair(i64, i64),
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only whether it is read is of interest")]
+    struct Inner {
+        text: String,
+    }
+
+    #[test]
+    fn arguments_that_fit_are_not_noted_beside_one_that_does_not() {
+        for shape in
+            [r#""point""#, r#"{"circle": {"radius": 1}}"#, r#"{"name": "a"}"#, r#"{"pair": [1, 2]}"#, "null"]
+        {
+            let rest = format!(
+                r#""shape": {shape}, "sheet": {{"7": [1]}}, "inner": {{"text": "a"}}, "raw": [{{}}]}}"#
+            );
+            let good = serde_json::from_str(&format!(r#"{{"id": 1, {rest}"#)).expect("JSON");
+            assert_eq!(read_arguments::<Call>(&good, |_, _| {}).expect("fits").id, 1);
+            let one = format!(r#"{{"id": "1", {rest}"#);
+            let wrong = list(&[("id", "wrong_type")]);
+            assert_eq!(found(read_json::<Call>(one.as_bytes())), wrong, "{shape}");
+            let one = serde_json::from_str(&one).expect("JSON");
+            assert_eq!(found(read_arguments::<Call>(&one, |_, _| {})), wrong, "{shape}");
+        }
+    }
+
+    #[test]
+    fn every_argument_that_is_wrong_or_unknown_is_listed() {
+        let call = serde_json::json!({
+            "id": true, "shape": {"circle": {"radius": 300}}, "sheet": {"a": [], "7": [1, "2"]}, "inner": {"text": "a", "x": 1},
+            "more": 1,
+        });
+        let rules = |_: &Call, errors: &mut FieldErrors| {
+            errors.note("invalid", "id".to_owned(), "use another");
+            errors.note("invalid", "inner.text".to_owned(), "use another");
+        };
+        let mut all = found(read_arguments(&call, rules));
+        all.sort();
+        let expected = list(&[
+            ("id", "wrong_type"),
+            ("inner.text", "invalid"),
+            ("inner.x", "unknown"),
+            ("more", "unknown"),
+            ("shape.circle.radius", "out_of_range"),
+            ("sheet.7[1]", "wrong_type"),
+            ("sheet.a", "invalid"),
+        ]);
+        assert_eq!(all, expected);
     }
 }
