@@ -73,7 +73,7 @@ async fn pages_join_without_gap_and_without_overlap() {
     }
     assert_eq!((sizes, found), (vec![50, 50, 3], uids));
     for (wrong, detail) in [
-        ("befor=x", "The query is not valid: befor: unknown field `befor`, expected `before`."),
+        ("befor=x", "befor: unknown; use before."),
         ("before=x", "`before` must be the uid of a request, like `next`."),
     ] {
         let refused = app.get(&format!("/requests?{wrong}")).await;

@@ -1,12 +1,13 @@
 //! Extractors and helpers for plain routes. They are axum's, but a request that is refused gets a problem document.
 
+use crate::Problem;
 use crate::http::is_json;
-use crate::{Problem, wrong_value};
 use axum::body::Bytes;
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
+use endpoint::fields::{read_json, read_query};
 use http::header::{ACCEPT, ORIGIN, VARY};
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -41,7 +42,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
             ));
         }
         let body = Bytes::from_request(request, state).await.map_err(|_| Problem::internal())?;
-        wrong_value::read(&body).map(Json)
+        Ok(Json(read_json(&body)?))
     }
 }
 
@@ -67,11 +68,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
-        let parsed = axum::extract::Query::<T>::try_from_uri(&parts.uri);
-        parsed.map(|axum::extract::Query(value)| Query(value)).map_err(|rejection| {
-            let wrong = std::error::Error::source(&rejection).map(ToString::to_string);
-            Problem::invalid("", format!("The query is not valid: {}.", wrong.unwrap_or_default()))
-        })
+        let query = parts.uri.query().unwrap_or_default();
+        Ok(Query(read_query(query.as_bytes())?))
     }
 }
 
@@ -79,17 +77,34 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 fn in_path(error: ErrorKind) -> Problem {
     match error {
         ErrorKind::ParseErrorAtKey { key, value, expected_type } => {
-            let right = wrong_value::expectation(expected_type);
+            let right = expectation(expected_type);
             Problem::invalid(&key, format!("`{key}` in the path must be {right}, not `{value}`."))
         }
         ErrorKind::DeserializeError { key, message, .. } => {
             Problem::invalid(&key, format!("`{key}` in the path is not valid: {message}."))
         }
         ErrorKind::ParseError { value, expected_type } => {
-            let right = wrong_value::expectation(expected_type);
+            let right = expectation(expected_type);
             Problem::invalid("", format!("The path must have {right} in place of `{value}`."))
         }
         error => Problem::invalid("", format!("The path is not valid: {error}.")),
+    }
+}
+
+/// A value of a type of Rust, in words.
+fn expectation(expected: &str) -> &str {
+    match expected {
+        "i8" => "a whole number from -128 to 127",
+        "i16" => "a whole number from -32768 to 32767",
+        "i32" => "a whole number from -2147483648 to 2147483647",
+        "i64" | "i128" | "isize" => "a whole number",
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "u128" | "usize" => "a whole number, 0 or more",
+        "f32" | "f64" => "a number",
+        "bool" => "true or false",
+        expected => expected,
     }
 }
 
@@ -107,7 +122,7 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
         }
         let body = Bytes::from_request(request, state).await.map_err(|_| Problem::internal())?;
         match media_type.as_str() {
-            "application/json" if !body.is_empty() => wrong_value::read(&body).map(Fields),
+            "application/json" if !body.is_empty() => Ok(Fields(read_json(&body)?)),
             "application/x-www-form-urlencoded" => {
                 let pairs = form_urlencoded::parse(&body);
                 Ok(Fields(pairs.map(|(name, text)| (name.into_owned(), text.into())).collect()))

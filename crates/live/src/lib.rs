@@ -103,12 +103,12 @@ mod stream;
 mod turns;
 mod typescript;
 pub mod work;
-mod wrong_value;
 
 pub use app::App;
 pub use backend::ClientAddress;
 pub use caller::{Anyone, Authenticate, Authenticating, Caller, Claims, Following, SignedIn, Subject};
 pub use context::Context;
+pub use endpoint::fields::{FieldError, FieldErrors};
 pub use given::Given;
 pub use limits::Limits;
 pub use problem::Problem;

@@ -135,11 +135,15 @@ fn problem() -> Value {
             "detail": text("What was wrong, and what would be right, for people."),
             "errors": {
                 "type": "array",
-                "description": "The field of the request that was wrong, if it was one.",
+                "description": "The fields of the request that were wrong.",
                 "items": {
                     "type": "object",
-                    "properties": { "field": text("Its name."), "detail": text("What is wrong with it.") },
-                    "required": ["field", "detail"],
+                    "properties": {
+                        "field": text("Its path, such as `rows[0].name`."),
+                        "code": text("What is wrong with it. It does not change."),
+                        "detail": text("What is wrong with it, for people."),
+                    },
+                    "required": ["field", "code", "detail"],
                 },
             },
         },

@@ -4,6 +4,7 @@
 //! `Retry-After`. A defect is a bare 500, and the log has the cause. No text of the database gets into an answer.
 
 use axum::response::{IntoResponse, Response};
+use endpoint::fields::{FieldError, Unreadable, summary};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use web::log_interval::LogInterval;
 static REFUSED: LogInterval = LogInterval::second();
 
 const INVALID_TOKEN: &str = "invalid_token";
+const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
 /// An error with an answer.
 #[derive(Clone, Debug)]
@@ -27,8 +29,8 @@ pub struct Problem {
     pub code: Cow<'static, str>,
     /// What was wrong, and what would be right.
     pub detail: String,
-    /// The field of the request that was wrong.
-    pub field: Option<String>,
+    /// The fields of the request that were wrong.
+    pub errors: Vec<FieldError>,
     /// When to try again.
     pub retry_after: Option<Duration>,
     /// The error of the database, if that is the cause: the same request may succeed later.
@@ -44,7 +46,7 @@ impl Problem {
             status,
             code: code.into(),
             detail: detail.into(),
-            field: None,
+            errors: Vec::new(),
             retry_after: None,
             cause: None,
             member: None,
@@ -59,8 +61,18 @@ impl Problem {
 
     /// 400: a field of the request is wrong; `""` if it is not one field.
     pub fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Problem {
-        let problem = Problem::new(StatusCode::BAD_REQUEST, "invalid_arguments", detail);
-        Problem { field: Some(field.into()).filter(|field| !field.is_empty()), ..problem }
+        let (field, problem) =
+            (field.into(), Problem::new(StatusCode::BAD_REQUEST, INVALID_ARGUMENTS, detail));
+        let error = FieldError { field, code: "invalid", detail: problem.detail.clone() };
+        Problem { errors: Vec::from_iter(Some(error).filter(|error| !error.field.is_empty())), ..problem }
+    }
+
+    /// 400: these fields of the request are wrong.
+    pub fn of_fields(mut errors: Vec<FieldError>) -> Problem {
+        let detail = summary(&errors);
+        // What is wrong with the whole is in the detail.
+        errors.retain(|error| !error.field.is_empty());
+        Problem { errors, ..Problem::new(StatusCode::BAD_REQUEST, INVALID_ARGUMENTS, detail) }
     }
 
     /// 400 unless a field is good. `rule` says what it must, such as "be 1 to 500".
@@ -140,10 +152,25 @@ impl Problem {
         if let Some((name, value)) = self.member.as_deref() {
             document[*name] = value.clone();
         }
-        if let (Some(field), Some(object)) = (&self.field, document.as_object_mut()) {
-            object.insert("errors".to_owned(), json!([{ "field": field, "detail": self.detail }]));
+        if !self.errors.is_empty() {
+            document["errors"] = json!(self.errors);
         }
         document
+    }
+}
+
+impl From<Vec<FieldError>> for Problem {
+    fn from(errors: Vec<FieldError>) -> Problem {
+        Problem::of_fields(errors)
+    }
+}
+
+impl From<Unreadable> for Problem {
+    fn from(unreadable: Unreadable) -> Problem {
+        match unreadable {
+            Unreadable::Syntax(detail) => Problem::invalid("", detail),
+            Unreadable::Fields(errors) => Problem::of_fields(errors),
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 
 use crate::caller::{Caller, Claims};
 use crate::described::{Described, describe};
-use crate::{Given, Problem, wrong_value};
+use crate::{Given, Problem};
+use endpoint::fields::{FieldErrors, read_arguments};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -31,7 +32,8 @@ pub trait Query: DeserializeOwned + ToSchema + Send + Sync + 'static {
     /// The answer.
     type Value: Serialize + ToSchema;
 
-    /// Checks the arguments beyond their types.
+    /// Checks the arguments beyond their types. An argument that could not be read holds a placeholder here, and what is said of
+    /// it is ignored: the caller gets all that is wrong at once. `errors.finish()?` of [`crate::FieldErrors`] names several.
     fn validate(&self) -> Result<(), Problem> {
         Ok(())
     }
@@ -52,7 +54,7 @@ pub trait Mutation: DeserializeOwned + ToSchema + Send + Sync + 'static {
     /// The answer.
     type Value: Serialize + ToSchema;
 
-    /// Checks the arguments beyond their types.
+    /// Checks the arguments beyond their types, as [`Query::validate`] does.
     fn validate(&self) -> Result<(), Problem> {
         Ok(())
     }
@@ -141,8 +143,7 @@ impl QueryEntry {
             let (query, claims, text) = guarded(Q::NAME, || {
                 // Before the arguments: a caller without the right must learn nothing about them.
                 let claims = Q::Claims::of(caller)?;
-                let query: Q = parse(args)?;
-                query.validate()?;
+                let query: Q = parse(&args, Q::validate)?;
                 let text = text(&claims)?;
                 Ok((query, claims, text))
             })?;
@@ -170,8 +171,7 @@ impl MutationEntry {
         let bind = |args: Value, caller: &Caller| {
             let (mutation, claims) = guarded(M::NAME, || {
                 let claims = M::Claims::of(caller)?;
-                let mutation: M = parse(args)?;
-                mutation.validate()?;
+                let mutation: M = parse(&args, M::validate)?;
                 Ok((mutation, claims))
             })?;
             let run: RunMutation =
@@ -198,27 +198,32 @@ fn guarded<T>(name: &str, code: impl FnOnce() -> Result<T, Problem>) -> Result<T
     })
 }
 
-/// Reads arguments. The error names the field. One that the query does not have is an error too: it is mistyped, and with any
+/// Reads arguments. The error names every wrong one. One that the query does not have is wrong too: it is mistyped, and with any
 /// number of other names each would make a live query of its own.
-fn parse<T: DeserializeOwned>(args: Value) -> Result<T, Problem> {
+fn parse<T: DeserializeOwned>(
+    args: &Value,
+    validate: impl FnOnce(&T) -> Result<(), Problem>,
+) -> Result<T, Problem> {
     if !args.is_object() {
         return Err(Problem::invalid("", "The arguments must be a JSON object."));
     }
-    let mut unknown = None;
-    let mut ignored = |path: serde_ignored::Path<'_>| {
-        unknown.get_or_insert_with(|| path.to_string());
+    let mut refusal = None;
+    let rules = |value: &T, errors: &mut FieldErrors| {
+        let Err(problem) = validate(value) else { return };
+        if errors.is_empty() {
+            // All that is wrong is what the app says, which it says best itself.
+            refusal = Some(problem);
+            return;
+        }
+        for error in &problem.errors {
+            errors.note(error.code, error.field.clone(), &error.detail);
+        }
     };
-    let mut track = serde_path_to_error::Track::new();
-    let reader = serde_path_to_error::Deserializer::new(args, &mut track);
-    let parsed = serde_ignored::deserialize(reader, &mut ignored);
-    if let (Ok(_), Some(field)) = (&parsed, unknown) {
-        return Err(Problem::invalid(
-            &field,
-            format!("There is no argument `{field}`. Leave it out, or correct its name."),
-        ));
+    let read = read_arguments(args, rules);
+    match refusal {
+        Some(problem) => Err(problem),
+        None => read.map_err(Problem::from),
     }
-    let wrong = |error| wrong_value::problem("What `args` holds", &track.path().to_string(), &error);
-    parsed.map_err(wrong)
 }
 
 fn text<T: Serialize>(value: &T) -> Result<String, Problem> {

@@ -15,7 +15,7 @@ const OURS: [(&str, &[&str]); 12] = [
     ("web", &["metrics"]),
     // What serves one operation. It knows no product and, without its feature `store`, no database.
     ("endpoint", &["metrics", "store", "web"]),
-    ("live", &["metrics", "store", "web"]),
+    ("live", &["endpoint", "metrics", "store", "web"]),
     ("identity", &["store", "text"]),
     ("server", &["browser", "endpoint", "identity", "live", "metrics", "store", "text", "web"]),
     ("bench", &["browser"]),

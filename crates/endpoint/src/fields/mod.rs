@@ -97,6 +97,11 @@ impl FieldErrors {
         }
     }
 
+    /// Whether nothing is wrong so far.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     fn is_full(&self) -> bool {
         self.found.len() >= ERRORS_MAX
     }

@@ -13,15 +13,16 @@ pub(crate) use calls::{Command, carry_out};
 pub(crate) use streams::{Streams, tick};
 pub(crate) use unread::Unread;
 
+use crate::Problem;
 use crate::app::Fallback;
 use crate::context::Context;
 use crate::extract::prefers_html;
-use crate::{Problem, wrong_value};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use endpoint::fields::read_json;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body as _;
@@ -125,7 +126,7 @@ fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::invalid("", "The body must be an object, not an array."));
     }
-    wrong_value::read(if body.is_empty() { b"{}" } else { body })
+    Ok(read_json(if body.is_empty() { b"{}" } else { body })?)
 }
 
 /// Whether a media type is one of JSON.

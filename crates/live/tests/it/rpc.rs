@@ -49,6 +49,34 @@ async fn each_wrong_call_has_its_own_problem() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_call_names_everything_that_is_wrong_with_it() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    for (body, detail, fields) in [
+        (
+            r#"{"id":"x","y":1,"z":null}"#,
+            "3 fields are wrong: id, y, z. See `errors`.",
+            json!(["id", "y", "z"]),
+        ),
+        (r#"{"y":1}"#, "2 fields are wrong: id, y. See `errors`.", json!(["id", "y"])),
+        (r#"{"id":1.5}"#, "id: 1.5 is not an integer; use an integer.", json!(["id"])),
+        // In the words of the app.
+        (r#"{"id":-1}"#, "`id` must not be negative.", json!(["id"])),
+    ] {
+        let answer = ada.send("POST", "/rpc/increment", &[], body).json();
+        let errors = answer["errors"].as_array().expect("errors").clone();
+        let named: Vec<_> = errors.iter().map(|error| error["field"].clone()).collect();
+        assert_eq!((answer["code"].clone(), json!(named)), (json!("invalid_arguments"), fields), "{answer}");
+        assert_eq!(answer["detail"], detail);
+        assert!(
+            errors.iter().all(|error| error["code"].is_string() && error["detail"].is_string()),
+            "{answer}"
+        );
+    }
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_mutation_that_is_sent_again_happens_once() {
     let server = start().await;
     let ada = Client::new(server.running.address, "ada");
