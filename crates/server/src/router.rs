@@ -1,17 +1,18 @@
 //! Every route, in one table: the map of the product.
 
+use crate::app::App;
 use crate::dev::demo;
 use crate::operation::{health, metrics};
-use crate::web::dispatch::{Routes, acting_get, delete, get, patch, post, put};
 use crate::web::error::Problem;
 use crate::{api, oauth, openapi, pages, webhooks};
 use axum::response::{IntoResponse, Response};
+use endpoint::routes::{Routes, acting_get, delete, get, patch, post, put};
 use http::{Method, StatusCode, Uri};
 use oauth::error::OAuthError;
 use pages::respond::PageError;
 
 /// The routes of a server.
-pub fn router() -> Routes {
+pub fn router() -> Routes<App> {
     Routes::new(unknown, wrong_method)
         // OAuth 2.0 and OpenID Connect
         .route("/.well-known/openid-configuration", get(oauth::discovery::configuration))

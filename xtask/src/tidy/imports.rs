@@ -44,11 +44,15 @@ const RESERVED: [(&[&str], &[&str], &str); 4] = [
         &["store"],
         "only `store` names a database driver",
     ),
-    (&["axum", "axum-core", "axum-extra"], &["live", "server"], "only `live` and `server` name axum"),
+    (
+        &["axum", "axum-core", "axum-extra"],
+        &["endpoint", "live", "server"],
+        "only `endpoint`, `live` and `server` name axum",
+    ),
     (
         &["hyper", "hyper-util", "http", "http-body", "http-body-util", "cookie", "tower", "tower-http"],
-        &["live", "web", "server", "sarsen"],
-        "HTTP belongs to `web`, `live`, `server` and `sarsen` (the load generator speaks it over a bare socket)",
+        &["endpoint", "live", "web", "server", "sarsen"],
+        "HTTP belongs to `web`, `endpoint`, `live`, `server` and `sarsen` (the load generator speaks it over a bare socket)",
     ),
     (&["maud", "askama"], &["server"], "pages belong to `server`"),
 ];
@@ -131,7 +135,7 @@ fn it_bites() {
         "`bench` must not know `server`",
         "names `hyper`",
         "`sarsen` must not know `identity`",
-        "names `axum`, but only `live` and `server`",
+        "names `axum`, but only `endpoint`, `live` and `server`",
         "crates/extra/Cargo.toml: a new crate",
         "`counters` must not know `server`",
         "examples/counters/Cargo.toml: names `rusqlite`",

@@ -1,7 +1,6 @@
 //! The parts of every response: CORS where other origins may read (never with credentials), the version of the
 //! state that it shows, and metrics. A handler that panics has failed for its own request only, with 500.
 
-use super::dispatch::{Answer, Matched, Routes};
 use crate::app::App;
 use crate::oauth::error::OAuthError;
 use crate::pages::contact::slug_of;
@@ -9,6 +8,7 @@ use crate::pages::respond::{ErrorPage, PageError};
 use crate::web::error::Problem;
 use crate::web::idempotency::{Attempt, detached};
 use axum::response::{IntoResponse, Response};
+use endpoint::routes::{Answer, Matched, Routes};
 use http::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, SET_COOKIE, STRICT_TRANSPORT_SECURITY,
@@ -94,7 +94,7 @@ impl Started {
 /// space all the time.
 pub(crate) fn serve<B>(
     app: &App,
-    routes: &Routes,
+    routes: &Routes<App>,
     peer: Peer,
     request: Request<B>,
 ) -> impl Future<Output = Response> + Send + use<B>
@@ -272,7 +272,7 @@ fn attempt<B>(app: &App, request: &Request<B>, versioned: bool) -> Result<Option
 
 fn answering<B>(
     app: &App,
-    routes: &Routes,
+    routes: &Routes<App>,
     peer: Peer,
     request: Request<B>,
     carried: Option<Version>,
@@ -333,8 +333,8 @@ fn preflight(asked: &HeaderMap) -> Response {
 mod tests {
     use super::*;
     use crate::testing::TestServer;
-    use crate::web::dispatch::{get, post};
     use axum::body::{Body, to_bytes};
+    use endpoint::routes::{get, post};
 
     async fn nothing() -> Response {
         StatusCode::NOT_FOUND.into_response()

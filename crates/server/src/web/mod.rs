@@ -4,7 +4,6 @@
 //! - `serving.rs`: serves the app on sockets, with its jobs.
 //! - `middleware.rs`: CORS, `Sarsen-Version`, metrics.
 //! - `idempotency.rs`: `Idempotency-Key`.
-//! - `dispatch.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
 //! - `auth.rs`: extractors for the client's address and for access tokens; `administration.rs`: for administrators, whose
 //!   types name what a handler may change; `service_key.rs`: for the API keys of services.
 //! - `fetch_metadata.rs`: the site from which a browser's request comes.
@@ -13,13 +12,13 @@
 
 pub(crate) mod administration;
 pub(crate) mod auth;
-pub(crate) mod dispatch;
 pub(crate) mod error;
 pub(crate) mod fetch_metadata;
 pub(crate) mod fields;
 pub(crate) mod idempotency;
 pub(crate) mod json;
 pub(crate) mod middleware;
-pub(crate) mod path;
 pub(crate) mod service_key;
 pub(crate) mod serving;
+
+pub(crate) use endpoint::path;

@@ -2,13 +2,13 @@
 //!
 //! The connections, their limits and the steps of a stop are those of the crate `web`.
 
-use super::dispatch::Routes;
 use super::middleware;
 use crate::app::App;
 use crate::jobs::presence;
 use crate::router::router;
 use axum::body::Body;
 use axum::response::Response;
+use endpoint::routes::Routes;
 use http::Request;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ pub async fn serve_on(app: App, bound: Bound, mut limits: Limits) -> std::io::Re
 
 struct Serving {
     app: App,
-    routes: Routes,
+    routes: Routes<App>,
     /// Ends the jobs.
     stop: watch::Sender<bool>,
     jobs: Mutex<Jobs>,

@@ -1,10 +1,14 @@
 //! Extracts the parameters of a route, in their order: `Path((org, user)): Path<(String, String)>`.
 
-use super::dispatch::PathParameters;
-use super::error::Problem;
 use axum::extract::FromRequestParts;
+use http::StatusCode;
 use http::request::Parts;
+use std::sync::Arc;
 use web::current_request;
+
+/// The parameters of a route, by name; an extension of requests whose route has any.
+#[derive(Clone)]
+pub(crate) struct PathParameters(pub(crate) Arc<[(String, String)]>);
 
 /// The parameters of the route.
 pub struct Path<T>(pub T);
@@ -37,8 +41,9 @@ impl FromParameters for (String, String, String) {
 }
 
 impl<T: FromParameters, S: Send + Sync> FromRequestParts<S> for Path<T> {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Path<T>, Problem> {
+    /// A defect of the program, which no client can cause.
+    type Rejection = StatusCode;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Path<T>, StatusCode> {
         let found = parts.extensions.get::<PathParameters>();
         let taken = found.and_then(|parameters| T::from_parameters(&parameters.0));
         taken.map(Path).ok_or_else(|| {
@@ -48,13 +53,13 @@ impl<T: FromParameters, S: Send + Sync> FromRequestParts<S> for Path<T> {
                 request_id,
                 "a handler expects other parameters than its route has"
             );
-            Problem::internal()
+            StatusCode::INTERNAL_SERVER_ERROR
         })
     }
 }
 
 /// The parameter with this name, such as `org` of `/api/organizations/{org}`; empty if the route has none.
-pub(super) fn parameter<'a>(parts: &'a Parts, name: &str) -> &'a str {
+pub fn parameter<'a>(parts: &'a Parts, name: &str) -> &'a str {
     let found = parts.extensions.get::<PathParameters>();
     let named = found.and_then(|parameters| parameters.0.iter().find(|(known, _)| known == name));
     named.map_or("", |(_, value)| value)
