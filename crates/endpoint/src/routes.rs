@@ -4,10 +4,11 @@
 //! copies that cost a fifth of what `GET /api/subscription` takes.
 
 use crate::path::PathParameters;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{ALLOW, CACHE_CONTROL};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH};
 use http::{HeaderValue, Method};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -117,6 +118,11 @@ impl<S: 'static> Methods<S> {
         self.on(Method::PUT, handler)
     }
 
+    /// The handler for HEAD, instead of that for GET.
+    pub fn head<H: Handler<T, S, Future = Answer>, T: 'static>(self, handler: H) -> Methods<S> {
+        Methods { head: Some(Box::new(move |request, state| handler.clone().call(request, state))), ..self }
+    }
+
     /// A further handler, for DELETE.
     pub fn delete<H: Handler<T, S, Future = Answer>, T: 'static>(self, handler: H) -> Methods<S> {
         self.on(Method::DELETE, handler)
@@ -168,6 +174,16 @@ impl<S: 'static> Routes<S> {
         }
     }
 
+    /// The same with another handler of requests whose path has no route.
+    pub fn with_unknown<U: Handler<T, S, Future = Answer>, T: 'static>(self, unknown: U) -> Routes<S> {
+        Routes { unknown: Box::new(move |request, state| unknown.clone().call(request, state)), ..self }
+    }
+
+    /// The route of a path, as it is in the table.
+    pub fn find(&self, path: &str) -> Option<&'static str> {
+        self.tree.at(path).ok().map(|found| found.value.route)
+    }
+
     /// Every route by method and path, in the order of the table.
     pub fn listed(&self) -> &[(Method, &'static str)] {
         &self.listed
@@ -187,7 +203,11 @@ impl<S: 'static> Routes<S> {
             request.extensions_mut().insert(PathParameters(parameters));
         }
         if let Some((endpoint, place)) = methods.of(request.method()) {
-            return (endpoint(request, state), Matched { route: methods.route, place: Some(place) });
+            let is_head = request.method() == Method::HEAD && methods.head.is_none();
+            let answer = endpoint(request, state);
+            let answer: Answer =
+                if is_head { Box::pin(async move { without_body(answer.await) }) } else { answer };
+            return (answer, Matched { route: methods.route, place: Some(place) });
         }
         let (answer, allowed) = ((self.wrong_method)(request, state), methods.allowed());
         let answer = Box::pin(async move {
@@ -198,5 +218,70 @@ impl<S: 'static> Routes<S> {
             response
         });
         (answer, Matched { route: methods.route, place: None })
+    }
+}
+
+/// The response to HEAD: that to GET without its body. HTTP/2 would send it.
+fn without_body(mut response: Response) -> Response {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| length.into());
+    }
+    *response.body_mut() = Body::empty();
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Path;
+    use axum::extract::State;
+    use http::StatusCode;
+
+    async fn unknown() -> StatusCode {
+        StatusCode::NOT_FOUND
+    }
+
+    async fn wrong_method() -> StatusCode {
+        StatusCode::METHOD_NOT_ALLOWED
+    }
+
+    async fn hello(State(greeting): State<&'static str>, Path(name): Path<String>) -> String {
+        format!("{greeting} {name}")
+    }
+
+    async fn note(Path(_): Path<(String, String)>) -> StatusCode {
+        StatusCode::NO_CONTENT
+    }
+
+    /// Status, Allow, Content-Length and body.
+    async fn sent(method: &str, path: &str) -> (u16, String, String, String) {
+        let routes = Routes::new(unknown, wrong_method).route("/hello/{name}", get(hello).post(note));
+        assert_eq!(routes.find("/hello/a"), Some("/hello/{name}"));
+        let request =
+            http::Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
+        let response = routes.answer("Hello", request).0.await;
+        let header = |name| {
+            let value =
+                response.headers().get(name).map(|value: &HeaderValue| value.to_str().expect("a text"));
+            value.unwrap_or_default().to_owned()
+        };
+        let (status, allow, length) = (response.status().as_u16(), header(ALLOW), header(CONTENT_LENGTH));
+        let body = axum::body::to_bytes(response.into_body(), 100).await.expect("a body");
+        (status, allow, length, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    #[tokio::test]
+    async fn a_request_finds_its_handler_by_path_and_method() {
+        let [none, allow] = [String::new(), "GET,HEAD,POST".to_owned()];
+        assert_eq!(sent("GET", "/hello/a%20b").await, (200, none.clone(), none.clone(), "Hello a b".into()));
+        assert_eq!(sent("GET", "/hello").await, (404, none.clone(), none.clone(), none.clone()));
+        assert_eq!(sent("PUT", "/hello/a").await, (405, allow, none.clone(), none.clone()));
+        // The route has another number of parameters than its handler.
+        assert_eq!(sent("POST", "/hello/a").await, (500, none.clone(), none.clone(), none));
+    }
+
+    #[tokio::test]
+    async fn the_response_to_head_has_the_length_of_a_body_and_no_body() {
+        assert_eq!(sent("HEAD", "/hello/a").await, (200, String::new(), "7".into(), String::new()));
     }
 }

@@ -4,13 +4,13 @@ use crate::Problem;
 use crate::context::Context;
 use crate::extract::{prefers_html, refuse_sites_elsewhere};
 use crate::given::random;
-use crate::http::{explained, paged};
+use crate::http::{explained, paged, routes};
 use crate::once::BodyHash;
 use crate::work::RunningWork;
-use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::response::{IntoResponse as _, Response};
+use endpoint::routes::Routes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, AUTHORIZATION, CONTENT_SECURITY_POLICY,
@@ -23,13 +23,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
-use tower::Service as _;
 use web::asked_headers::asked_headers;
 use web::body::Failure;
 use web::current_request;
 use web::forwarded::{forwarded, is_for_others, is_of_proxy};
 use web::host::Hosts;
 use web::panics::{Panicked, caught_in};
+use web::percent::is_text;
 use web::request_id::{RequestIds, X_REQUEST_ID};
 use web::request_log::Entry;
 use web::{AddressHeader, Cidr, ConnectionCounts, Peer, RequestBody, RequestLog, Tls};
@@ -48,7 +48,7 @@ pub(crate) struct Backend(Arc<Parts>);
 
 struct Parts {
     context: Context,
-    routes: Router,
+    routes: Routes<Context>,
     hosts: Hosts,
     trusted_proxies: Vec<Cidr>,
     address_header: AddressHeader,
@@ -62,7 +62,7 @@ struct Parts {
 impl Backend {
     pub(crate) fn new(
         context: Context,
-        routes: Router,
+        routes: Routes<Context>,
         hosts: Hosts,
         (trusted_proxies, address_header): (Vec<Cidr>, AddressHeader),
         request_log: Option<RequestLog>,
@@ -102,13 +102,14 @@ impl web::Service for Backend {
                       shorter headers and cookies.";
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let problem = Problem::new(status, "head_too_large", detail.to_owned()).into_response();
-        let mut response = match parts.problem_page.filter(|_| route_of(head.uri().path()) == OWN_ROUTE) {
+        let route = self.0.routes.find(head.uri().path());
+        let mut response = match parts.problem_page.filter(|_| route.is_none()) {
             Some(page) => paged(page, prefers_html(head.headers()), problem),
             None => problem,
         };
         response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         forbid_frames(response.headers_mut());
-        parts.requests.answered(route_of(head.uri().path()), status.as_u16(), Duration::ZERO);
+        parts.requests.answered(route, status.as_u16(), Duration::ZERO);
         response
     }
 
@@ -147,8 +148,8 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<RequestBod
         && !is_for_others(request.headers())
         && web::host::is_for_loopback(request.uri(), request.headers());
     let (method, path) = (request.method().clone(), request.uri().path());
-    let route = route_of(path);
-    let is_shared = route != OWN_ROUTE && !matches!(path, "/metrics" | "/live/explain");
+    let route = parts.routes.find(path);
+    let is_shared = route.is_some() && !matches!(path, "/metrics" | "/live/explain");
     let answering = async {
         if let Err(refusal) = parts.hosts.check(&request) {
             return Problem::from(refusal).into_response();
@@ -164,21 +165,22 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<RequestBod
             return problem.into_response();
         }
         let is_browser = prefers_html(request.headers());
-        match whole(&parts, peer, request).await {
-            Err(problem) => match parts.context.0.problem_page.filter(|_| route == OWN_ROUTE) {
+        match whole(&parts, peer, request, route.is_some()).await {
+            Err(problem) => match parts.context.0.problem_page.filter(|_| route.is_none()) {
                 Some(page) => paged(page, is_browser, problem.into_response()),
                 None => problem.into_response(),
             },
             Ok(mut request) => {
                 request.extensions_mut().insert(ClientAddress(address));
                 request.extensions_mut().insert(IsLocal(is_local));
-                // A router is always ready, and has no errors.
-                match caught_in(parts.routes.clone().call(request)).await {
-                    Ok(Ok(response)) => explained(response),
-                    Ok(Err(never)) => match never {},
+                // The body has been read within its limit.
+                DefaultBodyLimit::disable().apply(&mut request);
+                let (answer, _) = parts.routes.answer(parts.context.clone(), request);
+                match caught_in(answer).await {
+                    Ok(response) => explained(response),
                     Err(Panicked) => {
                         tracing::error!(
-                            route = ROUTES[route],
+                            route = route.unwrap_or(OWN),
                             request_id = current_request::id(),
                             "a handler panicked"
                         );
@@ -208,7 +210,7 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<RequestBod
         log.push(&Entry {
             at_ms: parts.context.now().millis(),
             method: &method,
-            route: ROUTES[route],
+            route: route.unwrap_or(OWN),
             status,
             duration,
             request_id: id.as_bytes(),
@@ -239,8 +241,13 @@ fn forbid_frames(headers: &mut HeaderMap) {
     }
 }
 
-/// Reads the body within its limits of size and time.
-async fn whole(parts: &Parts, peer: Peer, request: http::Request<RequestBody>) -> Result<Request, Problem> {
+/// Reads the body within its limits of size and time. `is_call` says that the request is for a route that every app has.
+async fn whole(
+    parts: &Parts,
+    peer: Peer,
+    request: http::Request<RequestBody>,
+    is_call: bool,
+) -> Result<Request, Problem> {
     let (head, body) = request.into_parts();
     let most = parts.context.0.limits.body_bytes_max;
     let refuse = |status: StatusCode, code: &'static str, detail: String| Problem::new(status, code, detail);
@@ -248,9 +255,11 @@ async fn whole(parts: &Parts, peer: Peer, request: http::Request<RequestBody>) -
     if head.uri.path_and_query().is_some_and(|uri| uri.as_str().contains("%00")) {
         return Err(Problem::invalid("", "The address has the character U+0000 (`%00`); remove it."));
     }
+    if is_call && !is_text(head.uri.path().as_bytes()) {
+        return Err(Problem::invalid("", "The path is not UTF-8 in percent-encoding."));
+    }
     match web::body::read(body, peer.body_time, most).await {
         Ok(bytes) => {
-            let is_call = route_of(head.uri.path()) != OWN_ROUTE;
             crate::http::check_body(&head.headers, is_call, &bytes, most)?;
             let hash = BodyHash::of(&head.headers, &bytes).filter(|_| !is_call);
             let mut request = Request::from_parts(head, Body::from(bytes));
@@ -272,53 +281,37 @@ async fn whole(parts: &Parts, peer: Peer, request: http::Request<RequestBody>) -
     }
 }
 
-/// The routes by which requests are logged and measured. Those of the app itself are one, the first.
-const ROUTES: [&str; 9] = [
-    "app",
-    "/rpc/{name}",
-    "/live",
-    "/live/ticket",
-    "/live/poll",
-    "/live/{stream}",
-    "/healthz",
-    "/readyz",
-    "/metrics",
-];
-const OWN_ROUTE: usize = 0;
-
-/// The place of a path's route.
-fn route_of(path: &str) -> usize {
-    let route = match path {
-        "/live/ticket" | "/live/poll" => path,
-        _ if path.starts_with("/rpc/") => "/rpc/{name}",
-        _ if path.starts_with("/live/") => "/live/{stream}",
-        _ => path,
-    };
-    ROUTES.iter().position(|known| *known == route).unwrap_or(OWN_ROUTE)
-}
+/// The route of requests for paths of the app itself, where requests are logged and measured.
+const OWN: &str = "app";
 
 /// What is measured of connections and requests.
 pub(crate) struct RequestMetrics {
     connections: ConnectionCounts,
-    routes: [Requests; ROUTES.len()],
+    /// By route; those for the app's own paths first.
+    routes: Vec<(&'static str, Requests)>,
     tls: Option<Tls>,
 }
 
 impl RequestMetrics {
     pub(crate) fn new(tls: Option<Tls>) -> RequestMetrics {
-        let routes = ROUTES.map(|route| Requests::of(vec![("route", route.to_owned())]));
+        let mut paths = vec![OWN];
+        paths.extend(routes().listed().iter().map(|(_, path)| *path));
+        paths.dedup();
+        let of = |route: &'static str| (route, Requests::of(vec![("route", route.to_owned())]));
+        let routes = paths.into_iter().map(of).collect();
         RequestMetrics { connections: ConnectionCounts::default(), routes, tls }
     }
 
-    fn answered(&self, route: usize, status: u16, took: Duration) {
-        if let Some(requests) = self.routes.get(route) {
+    fn answered(&self, route: Option<&'static str>, status: u16, took: Duration) {
+        let route = route.unwrap_or(OWN);
+        if let Some((_, requests)) = self.routes.iter().find(|(known, _)| *known == route) {
             requests.answered(status, took);
         }
     }
 
     /// Adds them to a page.
     pub(crate) fn show(&self, page: &mut Page) {
-        Requests::show(page, self.routes.iter());
+        Requests::show(page, self.routes.iter().map(|(_, requests)| requests));
         self.connections.show(page);
         Tls::show(self.tls.as_ref(), page);
     }

@@ -5,7 +5,7 @@ use crate::backend::{Backend, RequestMetrics};
 use crate::context::{Context, Parts};
 use crate::engine::Engine;
 use crate::given::random;
-use crate::http::{Streams, Unread, canary, router, tick};
+use crate::http::{Streams, Unread, canary, routes_of, tick};
 use crate::limits::Limits;
 use crate::work::{Work, WorkMetrics, effects, repeated, tasks};
 use crate::{auth, idempotent};
@@ -231,7 +231,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     connections.unshared.extend(&settings.trusted_proxies);
     let backend = Backend::new(
         context.clone(),
-        router(app.routes, app.fallback, context.clone()),
+        routes_of(app.routes, app.fallback, context.clone()),
         Hosts::of_back_end(&settings.allowed_hosts),
         (settings.trusted_proxies, settings.client_address_header),
         request_log,

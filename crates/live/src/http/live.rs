@@ -8,7 +8,6 @@ use crate::Problem;
 use crate::account::Counted;
 use crate::backend::ClientAddress;
 use crate::context::Context;
-use crate::extract::Path;
 use crate::frame;
 use crate::given::sha256;
 use crate::stream::{Standing, StreamBody, Wanted};
@@ -16,6 +15,7 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
+use endpoint::path::Path;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body as HttpBody, Frame as BodyFrame, SizeHint};
@@ -52,8 +52,8 @@ pub(super) async fn open(
     Ok(stream(Body::new(body)))
 }
 
-/// `HEAD` of `/live` and `/live/poll`. axum would answer it as `GET`: a stream or a poll of which the body is left out would only
-/// take a place.
+/// `HEAD` of `/live` and `/live/poll`. As `GET` it would be a stream or a poll whose body is left out, and would only take a
+/// place.
 pub(super) async fn head() -> Response {
     ([(ALLOW, "GET, POST")], super::wrong_method()).into_response()
 }

@@ -18,15 +18,16 @@ use crate::app::Fallback;
 use crate::context::Context;
 use crate::extract::prefers_html;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
 use endpoint::fields::read_json;
+use endpoint::routes::{Routes, get, post};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body as _;
 use store::Version;
+use tower::Service as _;
 use web::body::media_type;
 use web::json_size::JsonLimits;
 
@@ -35,17 +36,9 @@ const VALUE_BYTES: usize = 16;
 /// How deep lists and objects of a body may be nested. The parser's own limit is twice as much.
 const DEPTH_MAX: usize = 64;
 
-/// The routes of an app: those that every app has, and its own.
-pub(crate) fn router(own: Router<Context>, fallback: Option<Fallback>, context: Context) -> Router {
-    let own = match fallback {
-        Some(set) => set(own),
-        None => own.fallback(unknown),
-    };
-    let own = match context.0.problem_page {
-        Some(page) => own.layer(from_fn(move |request, next| with_page(page, request, next))),
-        None => own,
-    };
-    Router::new()
+/// The routes that every app has.
+pub(crate) fn routes() -> Routes<Context> {
+    Routes::new(unknown, refuse_method)
         .route("/rpc/{name}", post(calls::call))
         .route("/live", post(live::open).get(live::open_with_ticket).head(live::head))
         .route("/live/ticket", post(tickets::make))
@@ -55,10 +48,33 @@ pub(crate) fn router(own: Router<Context>, fallback: Option<Fallback>, context: 
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .merge(own)
-        // `Limits::body_bytes_max` has been applied before a body comes here.
-        .layer(DefaultBodyLimit::disable())
-        .with_state(context)
+}
+
+/// The same, and an app's own for other paths.
+pub(crate) fn routes_of(
+    own: Router<Context>,
+    fallback: Option<Fallback>,
+    context: Context,
+) -> Routes<Context> {
+    let own = match fallback {
+        Some(set) => set(own),
+        None => own.fallback(unknown),
+    };
+    let own = match context.0.problem_page {
+        Some(page) => own.layer(from_fn(move |request, next| with_page(page, request, next))),
+        None => own,
+    };
+    let own = own.with_state(context);
+    routes().with_unknown(move |request: Request| {
+        let mut own = own.clone();
+        async move {
+            // A router is always ready, and has no errors.
+            match own.call(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        }
+    })
 }
 
 /// Replaces the document of a problem by its page if the client prefers HTML.
@@ -101,6 +117,10 @@ fn unexplained(response: &Response) -> Option<Problem> {
         && !response.headers().contains_key(CONTENT_TYPE)
         && response.body().size_hint().exact() == Some(0);
     is_bare.then(wrong_method)
+}
+
+async fn refuse_method() -> Problem {
+    wrong_method()
 }
 
 fn wrong_method() -> Problem {
