@@ -1,13 +1,14 @@
 //! Server-sent events over one connection: a response that does not end.
 //!
-//! [`EventReader`] turns received bytes into events and has no sockets. It reads what Sarsen sends: lines end with `\n`, an
-//! event has one `data` line, the body comes in chunks or until the connection closes.
+//! [`EventReader`] turns received bytes into events and has no sockets: the body comes in chunks or until the connection
+//! closes, and [`browser::sse`] reads what it holds.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use browser::sse::{Event, Events, Unreadable};
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -22,14 +23,6 @@ const BUFFER_BYTES_INITIAL: usize = 1024;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 const HEADERS_MAX: usize = 96;
-
-/// One event, borrowed from its reader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// Empty without an `event` line.
-    pub name: &'a [u8],
-    pub data: &'a [u8],
-}
 
 /// An open stream.
 pub struct EventStream {
@@ -105,9 +98,7 @@ pub struct EventReader {
     wire: Vec<u8>,
     filled: usize,
     /// The decoded body from the first incomplete event on.
-    text: Vec<u8>,
-    /// No event ends in `text[..scanned]`.
-    scanned: usize,
+    events: Events,
     status: Option<u16>,
     framing: Framing,
 }
@@ -125,8 +116,7 @@ impl Default for EventReader {
         EventReader {
             wire: vec![0; BUFFER_BYTES_INITIAL],
             filled: 0,
-            text: Vec::new(),
-            scanned: 0,
+            events: Events::new(EVENT_BYTES_MAX),
             status: None,
             framing: Framing::UntilClose,
         }
@@ -153,7 +143,7 @@ impl EventReader {
         at += self.decode(at)?;
         self.wire.copy_within(at..self.filled, 0);
         self.filled -= at;
-        if self.text.len() > EVENT_BYTES_MAX { Err(Malformed("event too long")) } else { Ok(()) }
+        Ok(())
     }
 
     /// The status, as soon as the head is whole.
@@ -166,24 +156,17 @@ impl EventReader {
         self.framing == Framing::Ended
     }
 
-    /// Calls `on_event` for every complete event, and drops them.
+    /// Calls `on_event` for every complete event with data, and drops them.
     pub fn events(&mut self, on_event: &mut impl FnMut(Event<'_>)) -> Result<(), Malformed> {
-        let mut start = 0;
-        // The first of the two line ends may be the last byte that was scanned.
-        let mut at = self.scanned.saturating_sub(1);
-        while let Some(found) = self.text[at..].windows(2).position(|pair| pair == b"\n\n") {
-            let end = at + found;
-            if let Some(event) = parse(&self.text[start..end])? {
+        let with_data = |event: Event<'_>| {
+            if !event.data.is_empty() {
                 on_event(event);
             }
-            start = end + 2;
-            at = start;
-        }
-        if start > 0 {
-            self.text.drain(..start);
-        }
-        self.scanned = self.text.len();
-        Ok(())
+        };
+        self.events.take(with_data).map_err(|unreadable| match unreadable {
+            Unreadable::TooLong(_) => Malformed("event too long"),
+            Unreadable::NotText => Malformed("an event is not UTF-8"),
+        })
     }
 
     /// The length of the head, when it is whole.
@@ -215,7 +198,7 @@ impl EventReader {
             match self.framing {
                 Framing::Ended => at = received.len(),
                 Framing::UntilClose => {
-                    self.text.extend_from_slice(&received[at..]);
+                    self.events.push(&received[at..]);
                     at = received.len();
                 }
                 Framing::Chunks(None) => match httparse::parse_chunk_size(&received[at..]) {
@@ -231,7 +214,7 @@ impl EventReader {
                 Framing::Chunks(Some(left)) => {
                     let taken = left.min(received.len() - at);
                     let data = taken.min(left.saturating_sub(2));
-                    self.text.extend_from_slice(&received[at..at + data]);
+                    self.events.push(&received[at..at + data]);
                     self.framing = Framing::Chunks((taken < left).then_some(left - taken));
                     at += taken;
                 }
@@ -239,24 +222,4 @@ impl EventReader {
         }
         Ok(at)
     }
-}
-
-/// `None`: a comment, which keeps the connection alive.
-fn parse(block: &[u8]) -> Result<Option<Event<'_>>, Malformed> {
-    let (mut name, mut data) = (&b""[..], None);
-    for line in block.split(|byte| *byte == b'\n') {
-        if let Some(value) = field(line, b"data:") {
-            if data.replace(value).is_some() {
-                return Err(Malformed("two data lines in an event"));
-            }
-        } else if let Some(value) = field(line, b"event:") {
-            name = value;
-        }
-    }
-    Ok(data.map(|data| Event { name, data }))
-}
-
-fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let value = line.strip_prefix(name)?;
-    Some(value.strip_prefix(b" ").unwrap_or(value))
 }

@@ -9,8 +9,9 @@ mod response;
 mod target;
 mod wire;
 
+pub use browser::sse::Event;
 pub use connection::Connection;
-pub use event_stream::{Event, EventReader, EventStream};
+pub use event_stream::{EventReader, EventStream};
 pub use request::{RequestDraft, form_body};
 pub use response::{Malformed, Progress, Response, ResponseReader};
 pub use target::Target;

@@ -1,7 +1,7 @@
 //! For the fuzz targets: what is read from other servers.
 
 use super::keys::Keys;
-use super::sarsen::Events;
+use browser::sse::Events;
 
 /// Whether these bytes are a key set with a key that can be used.
 pub fn key_set(bytes: &[u8]) -> bool {
@@ -10,10 +10,14 @@ pub fn key_set(bytes: &[u8]) -> bool {
 
 /// Name, id and data of the events in these bytes, which arrive in pieces of this size. `None` if they are not events.
 pub fn events(bytes: &[u8], piece: usize) -> Option<Vec<(String, Option<String>, String)>> {
-    let mut events = Events::default();
-    let mut all = Vec::new();
+    let (mut events, mut all) = (Events::new(1024 * 1024), Vec::new());
     for piece in bytes.chunks(piece) {
-        all.extend(events.push(piece).ok()?);
+        events.push(piece);
+        let read = |event: browser::sse::Event<'_>| {
+            let id = event.id.map(|id| id.into_owned());
+            all.push((event.name.into_owned(), id, event.data.into_owned()));
+        };
+        events.take(read).ok()?;
     }
-    Some(all.into_iter().map(|event| (event.name, event.id, event.data)).collect())
+    Some(all)
 }

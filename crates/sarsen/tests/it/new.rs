@@ -70,7 +70,7 @@ fn python_packages_have_versions_and_hashes() {
 
 /// Crates as in the repository, with the manifests alone.
 fn crates(place: &Place) {
-    for name in ["endpoint", "live", "metrics", "store", "web", "text"] {
+    for name in ["browser", "endpoint", "live", "metrics", "store", "web", "text"] {
         fs::create_dir_all(place.path("our crates").join(name)).expect("a folder");
         let manifest = format!("[package]\nname = \"sarsen-{name}\"\nversion.workspace = true\n");
         fs::write(place.path("our crates").join(name).join("Cargo.toml"), manifest).expect("a file");
@@ -88,7 +88,10 @@ fn a_back_end_in_rust_is_built_from_the_crates_of_a_folder() {
     assert_eq!(manifest["package"]["name"].as_str(), Some("shop"));
     let patch = manifest["patch"]["crates-io"].as_table().expect("a patch");
     let names: Vec<&str> = patch.keys().map(String::as_str).collect();
-    assert_eq!(names, ["sarsen-endpoint", "sarsen-live", "sarsen-metrics", "sarsen-store", "sarsen-web"]);
+    assert_eq!(
+        names,
+        ["sarsen-browser", "sarsen-endpoint", "sarsen-live", "sarsen-metrics", "sarsen-store", "sarsen-web"]
+    );
     let store = patch["sarsen-store"]["path"].as_str().expect("a path");
     assert!(store.ends_with("/our crates/store") && store.starts_with('/'), "{store}");
     let flags = fs::read_to_string(place.path("shop/.cargo/config.toml")).expect("the flags");
@@ -102,7 +105,7 @@ fn a_back_end_in_rust_is_built_from_the_crates_of_a_folder() {
 fn packed_crates_are_unpacked_into_the_product() {
     let place = Place::new();
     fs::create_dir(place.path("packed")).expect("a folder");
-    for name in ["endpoint", "live", "metrics", "store", "web"] {
+    for name in ["browser", "endpoint", "live", "metrics", "store", "web"] {
         let folder = format!("sarsen-{name}-0.1.0");
         fs::create_dir(place.path(&folder)).expect("a folder");
         let manifest = format!("[package]\nname = \"sarsen-{name}\"\n");

@@ -1,6 +1,7 @@
 //! What a stream sends: `text/event-stream` with the events of the protocol.
 
 use crate::history::checker::record::{Event, RowState, Version};
+use browser::sse;
 use serde::Deserialize;
 
 /// An event of a stream.
@@ -48,36 +49,24 @@ struct ErrorData {
     problem: serde_json::Value,
 }
 
-/// Reads the text of an event, up to its empty line.
-pub fn read(text: &str) -> Result<Received, String> {
-    let (mut name, mut id, mut data) = ("", None, String::new());
-    for line in text.lines() {
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "event" => name = value,
-            "id" => id = Some(Version(value.to_owned())),
-            "data" => data.push_str(value),
-            _ => {}
-        }
-    }
-    let read = match name {
-        "value" => parsed(&data).and_then(|data: ValueData| {
+/// Reads an event.
+pub fn read(event: &sse::Event<'_>) -> Result<Received, String> {
+    let (id, data) = (event.id.as_deref().map(|id| Version(id.to_owned())), &*event.data);
+    let read = match &*event.name {
+        "value" => parsed(data).and_then(|data: ValueData| {
             same_id(id.as_ref(), &data.version)?;
             let (version, settled) = (data.version, data.settled);
             let event = Event::Value { version, settled, digest: data.digest, rows: data.value };
             Ok(Received::Of(data.keys, event))
         }),
-        "rows" => parsed(&data).and_then(rows),
-        "same" => parsed(&data)
+        "rows" => parsed(data).and_then(rows),
+        "same" => parsed(data)
             .map(|SameData { keys, settled }| Received::Of(keys, Event::Same { version: id, settled })),
-        "error" => {
-            parsed(&data).map(|data: ErrorData| Received::Problem(data.keys, data.problem.to_string()))
-        }
+        "error" => parsed(data).map(|data: ErrorData| Received::Problem(data.keys, data.problem.to_string())),
         "hello" | "bye" | "" => Ok(Received::Other),
         other => Err(format!("there is no event `{other}`")),
     };
-    read.map_err(|error| format!("{error}: {text}"))
+    read.map_err(|error| format!("{error}: {event:?}"))
 }
 
 fn rows(data: RowsData) -> Result<Received, String> {
@@ -112,6 +101,10 @@ fn parsed<'d, T: Deserialize<'d>>(data: &'d str) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(text: &str) -> Result<Received, String> {
+        super::read(&sse::Event::parse(text))
+    }
 
     #[test]
     fn every_event_of_the_protocol_is_read() {

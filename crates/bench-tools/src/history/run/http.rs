@@ -1,5 +1,7 @@
 //! HTTP/1.1 over a bare socket: requests with their answers, and streams that are read bit by bit.
 
+use browser::sse::{Event, Events};
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -8,6 +10,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Longer than any held poll.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 const HEAD_MAX: usize = 64 * 1024;
+const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// An answer.
 #[derive(Debug)]
@@ -50,7 +53,9 @@ impl Connection {
 pub struct Stream {
     bytes: Bytes,
     body: Body,
-    text: Vec<u8>,
+    events: Events,
+    /// Complete events that nobody has asked for yet.
+    ready: VecDeque<Event<'static>>,
 }
 
 impl Stream {
@@ -63,19 +68,23 @@ impl Stream {
             let body = bytes.all(body)?;
             return Ok(Err(Answer { status, body }));
         }
-        Ok(Ok(Stream { bytes, body, text: Vec::new() }))
+        Ok(Ok(Stream { bytes, body, events: Events::new(EVENT_BYTES_MAX), ready: VecDeque::new() }))
     }
 
     /// The next event, if one is complete within `limit`. An error means that the stream has ended.
-    pub fn event(&mut self, limit: Duration) -> io::Result<Option<String>> {
+    pub fn event(&mut self, limit: Duration) -> io::Result<Option<Event<'static>>> {
         self.bytes.socket.set_read_timeout(Some(limit.max(Duration::from_millis(1))))?;
         loop {
-            if let Some(end) = self.text.windows(2).position(|two| two == b"\n\n") {
-                let event: Vec<u8> = self.text.drain(..end + 2).collect();
-                return String::from_utf8(event).map(Some).map_err(invalid);
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
             }
             match self.bytes.part(&mut self.body) {
-                Ok(Some(part)) => self.text.extend(part),
+                Ok(Some(part)) => {
+                    self.events.push(&part);
+                    let ready = &mut self.ready;
+                    let taken = self.events.take(|event| ready.push_back(event.into_owned()));
+                    taken.map_err(|unreadable| invalid(unreadable.to_string()))?;
+                }
                 Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(error) if is_timeout(&error) => return Ok(None),
                 Err(error) => return Err(error),

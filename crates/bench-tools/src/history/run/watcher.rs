@@ -5,6 +5,7 @@ use super::http::{Answer, Connection, Stream};
 use super::{Phase, Run, any_query, call};
 use crate::history::checker::record::{Client, Query};
 use crate::history::random::Random;
+use browser::sse::{Event, Events};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -90,7 +91,7 @@ fn stream(
     let (began, storms) = (Instant::now(), run.storms());
     while run.phase() != Phase::Over && began.elapsed() < life && run.storms() == storms {
         match stream.event(LOOK) {
-            Ok(Some(text)) => take(run, &text)?,
+            Ok(Some(event)) => take(run, &event)?,
             Ok(None) => {}
             Err(_) => return Ok(()),
         }
@@ -114,8 +115,10 @@ fn poll(run: &Run, subscriptions: &[Subscription], random: &mut Random) -> Resul
     match answered {
         Ok(Answer { status: 200, body }) => {
             run.record().streams += 1;
-            let events = body.split_inclusive("\n\n").filter(|event| event.ends_with("\n\n"));
-            events.into_iter().try_for_each(|event| take(run, event))
+            let (mut events, mut taken) = (Events::new(body.len()), Ok(()));
+            events.push(body.as_bytes());
+            let read = events.take(|event| taken = taken.clone().and_then(|()| take(run, &event)));
+            read.map_err(|unreadable| unreadable.to_string()).and(taken)
         }
         Ok(Answer { status: 500.., .. }) | Err(_) => Ok(()),
         Ok(answer) => Err(format!("a poll is answered with {answer:?}")),
@@ -123,8 +126,8 @@ fn poll(run: &Run, subscriptions: &[Subscription], random: &mut Random) -> Resul
 }
 
 /// Records what a stream has sent.
-fn take(run: &Run, text: &str) -> Result<(), String> {
-    match read(text)? {
+fn take(run: &Run, event: &Event<'_>) -> Result<(), String> {
+    match read(event)? {
         Received::Of(keys, event) => {
             for key in keys {
                 let client = key.parse().map_err(|_| format!("nobody has the key {key}"))?;

@@ -148,13 +148,13 @@ impl Board {
 
     /// An event arrived at a watcher.
     pub fn event(&self, watcher: usize, event: Event<'_>) {
-        match event.name {
-            b"value" => match serde_json::from_slice::<WithCounter>(event.data) {
+        match &*event.name {
+            "value" => match serde_json::from_str::<WithCounter>(&event.data) {
                 Ok(frame) => self.frame(watcher, frame.value.value, Instant::now()),
                 Err(_) => self.failed("an event without a value"),
             },
-            b"error" => {
-                let problem: Value = serde_json::from_slice(event.data).unwrap_or_default();
+            "error" => {
+                let problem: Value = serde_json::from_str(&event.data).unwrap_or_default();
                 let code = problem["problem"]["code"].as_str().unwrap_or("without a code");
                 self.failed(&format!("event: error {code}"));
             }

@@ -3,12 +3,12 @@
 //! The cursor moves after what came before it is written, so an interruption loses nothing. After one, the state counts
 //! as fresh once the server has sent all that was missed.
 
-use super::events::{Event, Events};
 use super::revocations::{self, Subject};
 use super::{Sarsen, Shared, WhenStale, administers};
 use crate::context::Context;
 use ::http::header::{ACCEPT, AUTHORIZATION};
 use ::http::{HeaderName, StatusCode};
+use browser::sse::{Event, Events};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +22,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The limits on the state: its size in bytes, and the time in which it must arrive.
 const STATE_SIZE_MAX: usize = 64 * 1024 * 1024;
 const STATE_TIME_MAX: Duration = Duration::from_secs(60);
+/// More than the longest event has.
+const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Pauses between attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
@@ -149,7 +151,7 @@ async fn follow_from(
         return Err(refused("/api/live", answer.response.status()));
     }
     *opened_at = Some(Instant::now());
-    let mut events = Events::default();
+    let mut events = Events::new(EVENT_BYTES_MAX);
     let mut read_at = sarsen.uptime.now();
     let mut is_caught_up = false;
     loop {
@@ -161,7 +163,9 @@ async fn follow_from(
         read_at = sarsen.uptime.now();
         let frame = frame.ok_or_else(|| Ended::Failed("it ended without a goodbye".to_owned()))??;
         let Some(bytes) = frame.data_ref() else { continue };
-        let arrived = events.push(bytes)?;
+        events.push(bytes);
+        let mut arrived = Vec::new();
+        events.take(|event| arrived.push(event.into_owned()))?;
         if context.store().log_history() != history {
             *cursor = None;
             return Err(Ended::Failed(
@@ -174,7 +178,7 @@ async fn follow_from(
 }
 
 /// Writes what events have revoked, and who administers what.
-async fn write(context: &Context, arrived: &[Event]) -> Result<(), Ended> {
+async fn write(context: &Context, arrived: &[Event<'_>]) -> Result<(), Ended> {
     let (mut revoked, mut members) = (Vec::new(), Vec::new());
     for event in arrived {
         match &*event.name {
@@ -199,7 +203,7 @@ fn take_over(
     sarsen: &Sarsen,
     cursor: &mut Option<String>,
     is_caught_up: &mut bool,
-    arrived: &[Event],
+    arrived: &[Event<'_>],
 ) -> Result<(), Ended> {
     for event in arrived {
         match &*event.name {

@@ -14,13 +14,10 @@
 //!   [`WhenStale::Accept`] is chosen. Callers without a token notice nothing.
 
 mod administers;
-mod events;
 mod follow;
 mod revocations;
 
 pub(crate) use administers::TABLE as ADMINISTERS;
-#[cfg(feature = "testing")]
-pub(super) use events::Events;
 pub(crate) use revocations::TABLE as REVOCATIONS;
 
 use super::http::{Address, Http};

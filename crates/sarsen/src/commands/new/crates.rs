@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What `live` consists of. A patch that nothing uses would be a warning of each build.
-const NEEDED: [&str; 5] = ["sarsen-endpoint", "sarsen-live", "sarsen-metrics", "sarsen-store", "sarsen-web"];
+const NEEDED: [&str; 6] =
+    ["sarsen-browser", "sarsen-endpoint", "sarsen-live", "sarsen-metrics", "sarsen-store", "sarsen-web"];
 /// Where packed crates are unpacked to, in the product's folder.
 const UNPACKED: &str = "crates";
 
