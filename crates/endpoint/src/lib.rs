@@ -3,6 +3,7 @@
 //!
 //! - `routes.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
 //! - `fields/`: the fields of bodies and query strings, and everything that is wrong with them.
+//! - `sse.rs`: what a stream of events is, on the wire.
 //! - `words.rs`: texts of errors as sentences.
 //!
 //! It knows neither the product nor the database, and is generic over the state that handlers share. What clients see of an
@@ -11,4 +12,5 @@
 pub mod fields;
 pub mod path;
 pub mod routes;
+pub mod sse;
 pub mod words;

@@ -8,6 +8,7 @@ use crate::planted::{Bug, is_planted};
 use crate::query::{Output, Row, Rows};
 use aws_lc_rs::digest;
 use axum::body::Bytes;
+use endpoint::sse::{self, Id};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -166,8 +167,9 @@ impl Frame {
             (false, None) => ("value", String::new(), &self.tail),
             (true, _) => ("error", String::new(), &self.tail),
         };
-        let id = self.version;
-        out.push(&format!("event: {name}\nid: {id}\ndata: {{\"keys\":[{keys}],{base}"));
+        let mut head = sse::head(name, Id::Of(&self.version));
+        let _ = write!(head, "{{\"keys\":[{keys}],{base}");
+        out.push(&head);
         out.push_shared(tail);
         out.answers += 1;
     }
@@ -230,7 +232,7 @@ impl Pieces {
 /// The event `same` for subscriptions whose value has not changed.
 pub(crate) fn same(keys: &str, version: Version, settled: Version) -> String {
     let settled_text = settled_before(settled, version);
-    format!("event: same\nid: {version}\ndata: {{{settled_text}\"keys\":[{keys}]}}\n\n")
+    sse::event("same", Id::Of(&version), &format_args!("{{{settled_text}\"keys\":[{keys}]}}"))
 }
 
 /// The version before which nothing is missing, where that is not the version itself.
@@ -243,17 +245,19 @@ fn settled_before(settled: Version, version: Version) -> String {
 
 /// The event `error` for a subscription that has no answer.
 pub(crate) fn error(keys: &str, problem: &Problem) -> String {
-    format!("event: error\ndata: {{\"keys\":[{keys}],\"problem\":{}}}\n\n", problem.document())
+    let problem = problem.document();
+    sse::event("error", Id::Unchanged, &format_args!("{{\"keys\":[{keys}],\"problem\":{problem}}}"))
 }
 
 /// The first event of a stream: how the client changes it later.
 pub(crate) fn hello(stream: &str, secret: &str) -> String {
-    format!("event: hello\ndata: {{\"stream\":\"{stream}\",\"secret\":\"{secret}\"}}\n\n")
+    let data = format!("{{\"stream\":\"{stream}\",\"secret\":\"{secret}\"}}");
+    sse::event("hello", Id::Unchanged, &data)
 }
 
 /// The last event of a stream.
 pub(crate) fn bye(retry_ms: u64) -> String {
-    format!("event: bye\nretry: {retry_ms}\ndata: {{}}\n\n")
+    sse::bye(Duration::from_millis(retry_ms), &"{}")
 }
 
 /// What a client writes to say what it holds: `<version>/<digest>`.

@@ -16,8 +16,9 @@ use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use endpoint::path::Path;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use endpoint::sse;
+use http::header::ALLOW;
+use http::{HeaderMap, StatusCode};
 use http_body::{Body as HttpBody, Frame as BodyFrame, SizeHint};
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -211,13 +212,9 @@ impl HttpBody for Pieced {
     }
 }
 
+/// A stream that no proxy keeps or changes.
 fn stream(body: Body) -> Response {
-    let mut response = body.into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    sse::response(body, "no-store, no-transform")
 }
 
 /// The query string of GET requests.

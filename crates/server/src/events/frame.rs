@@ -1,52 +1,44 @@
-//! The text of events (Server-Sent Events, HTML standard section 9.2).
+//! The events of the streams, as text.
 
 use super::bodies::{ByeBody, ResetBody};
 use bytes::Bytes;
+use endpoint::sse::{self, Id};
 use serde::Serialize;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::time::Duration;
 
 /// An event. Without an id it does not move the client's cursor.
 pub(super) fn event(name: &str, id: Option<&dyn Display>, data: &impl Serialize) -> identity::Result<String> {
     let data = serde_json::to_string(data)
         .map_err(|error| identity::Error::Internal(format!("an event: {error}")))?;
-    let mut text = format!("event: {name}\n");
-    if let Some(id) = id {
-        let _ = writeln!(text, "id: {id}");
-    }
-    // JSON has no line breaks.
-    let _ = write!(text, "data: {data}\n\n");
-    Ok(text)
+    Ok(sse::event(name, id.map_or(Id::Unchanged, Id::Of), &data))
 }
 
 /// A sign of life. With a cursor, the client is up to date with it: every event up to there was sent, and no other was known
 /// a moment ago.
 pub(super) fn heartbeat(cursor: Option<&str>) -> Bytes {
     match cursor {
-        Some(cursor) => format!("id: {cursor}\n:\n\n").into(),
-        None => Bytes::from_static(b":\n\n"),
+        Some(cursor) => sse::heartbeat(&cursor).into(),
+        None => sse::SIGN_OF_LIFE,
     }
 }
 
 /// A sign of life of a stream that is still behind. With a cursor, it moves that of the client. It has a name, so that no
 /// client takes it for a heartbeat, and data, because clients read the data of whatever has a name.
 pub(super) fn progress(cursor: Option<&dyn Display>) -> Bytes {
-    match cursor {
-        Some(cursor) => format!("event: progress\nid: {cursor}\ndata: {{}}\n\n").into(),
-        None => Bytes::from_static(b"event: progress\ndata: {}\n\n"),
-    }
+    sse::event("progress", cursor.map_or(Id::Unchanged, Id::Of), &"{}").into()
 }
 
 /// The last event of a stream, and after what time the client should open the next one.
 pub(super) fn bye(reason: &'static str, retry: Duration) -> Bytes {
     let data = serde_json::to_string(&ByeBody { reason }).unwrap_or_default();
-    format!("event: bye\nretry: {}\ndata: {data}\n\n", retry.as_millis()).into()
+    sse::bye(retry, &data).into()
 }
 
 /// The events since the cursor cannot be delivered. The empty id makes the client forget its cursor.
 pub(super) fn reset(reason: &'static str) -> Bytes {
     let data = serde_json::to_string(&ResetBody { reason }).unwrap_or_default();
-    format!("event: reset\nid\ndata: {data}\n\n").into()
+    sse::event("reset", Id::Forgotten, &data).into()
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use crate::web::error::Problem;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue, StatusCode};
+use endpoint::sse;
+use http::StatusCode;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -177,18 +177,8 @@ impl Streams {
             out,
             stopping: self.stopping.subscribe(),
         };
-        Ok((stream, response(frames)))
+        Ok((stream, sse::response(Body::new(StreamBody(frames)), "no-store")))
     }
-}
-
-fn response(frames: mpsc::Receiver<Bytes>) -> Response {
-    let mut response = Response::new(Body::new(StreamBody(frames)));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // nginx would collect events until its buffer is full.
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    response
 }
 
 impl Stream {
