@@ -3,6 +3,7 @@
 //!
 //! - `routes.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
 //! - `fields/`: the fields of bodies and query strings, and everything that is wrong with them.
+//! - `problem.rs`: problem documents (RFC 9457).
 //! - `sse.rs`: what a stream of events is, on the wire.
 //! - `words.rs`: texts of errors as sentences.
 //!
@@ -11,6 +12,7 @@
 
 pub mod fields;
 pub mod path;
+pub mod problem;
 pub mod routes;
 pub mod sse;
 pub mod words;

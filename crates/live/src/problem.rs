@@ -5,9 +5,9 @@
 
 use axum::response::{IntoResponse, Response};
 use endpoint::fields::{FieldError, Unreadable, summary};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
-use serde_json::{Value, json};
+use endpoint::problem::{Document, Type};
+use http::StatusCode;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -142,20 +142,18 @@ impl Problem {
 
     /// The document.
     pub fn document(&self) -> Value {
-        let mut document = json!({
-            "type": "about:blank",
-            "title": self.status.canonical_reason().unwrap_or("Error"),
-            "status": self.status.as_u16(),
-            "code": self.code,
-            "detail": self.detail,
-        });
-        if let Some((name, value)) = self.member.as_deref() {
-            document[*name] = value.clone();
+        self.shown().json()
+    }
+
+    fn shown(&self) -> Document<'_> {
+        Document {
+            of: Type::Blank,
+            status: self.status,
+            code: &self.code,
+            detail: &self.detail,
+            errors: &self.errors,
+            member: self.member.as_deref(),
         }
-        if !self.errors.is_empty() {
-            document["errors"] = json!(self.errors);
-        }
-        document
     }
 }
 
@@ -250,23 +248,13 @@ impl IntoResponse for Problem {
         if let Some(error) = self.cause.as_deref().filter(|_| self.status.is_server_error()) {
             log_failure(error, &self.code);
         }
-        let body = self.document().to_string();
-        let mut response = (self.status, body).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(time) = self.retry_after {
-            let seconds = time.as_millis().div_ceil(1000).max(1);
-            headers.insert(RETRY_AFTER, HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)));
-        }
-        if self.status == StatusCode::UNAUTHORIZED {
-            // RFC 6750, section 3.1: a request without a token gets no error code.
-            let challenge = match &*self.code {
-                INVALID_TOKEN => r#"Bearer error="invalid_token""#,
-                _ => "Bearer",
-            };
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-        }
+        // RFC 6750, section 3.1: a request without a token gets no error code.
+        let challenge = match &*self.code {
+            _ if self.status != StatusCode::UNAUTHORIZED => None,
+            INVALID_TOKEN => Some(r#"Bearer error="invalid_token""#),
+            _ => Some("Bearer"),
+        };
+        let mut response = self.shown().response(self.retry_after, challenge);
         // For the page of an app.
         response.extensions_mut().insert(self);
         response

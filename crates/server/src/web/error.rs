@@ -7,10 +7,11 @@
 
 use super::fields::FieldError;
 use axum::response::{IntoResponse, Response};
+pub(crate) use endpoint::problem::retry_after_value;
+use endpoint::problem::{Document, Type};
 use endpoint::words::{capitalised, sentence};
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::json;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, StatusCode};
 use std::time::{Duration, Instant};
 use web::current_request;
 use web::host;
@@ -202,34 +203,17 @@ impl From<identity::Error> for Problem {
     }
 }
 
-/// Whole seconds, at least one, for `Retry-After`.
-pub(crate) fn retry_after_value(wait: Duration) -> HeaderValue {
-    HeaderValue::from(wait.as_millis().div_ceil(1000).max(1) as u64)
-}
-
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut body = json!({
-            "type": format!("urn:sarsen:problem:{}", self.code),
-            "title": self.status.canonical_reason().unwrap_or("Error"),
-            "status": self.status.as_u16(),
-            "detail": self.detail,
-            "code": self.code,
-        });
-        if !self.errors.is_empty() {
-            body["errors"] = json!(self.errors);
-        }
-        let mut response = (self.status, body.to_string()).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(wait) = self.retry_after {
-            headers.insert(RETRY_AFTER, retry_after_value(wait));
-        }
-        if let Some(challenge) = self.challenge {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-        }
-        response
+        let document = Document {
+            of: Type::Prefix("urn:sarsen:problem:"),
+            status: self.status,
+            code: self.code,
+            detail: &self.detail,
+            errors: &self.errors,
+            member: None,
+        };
+        document.response(self.retry_after, self.challenge)
     }
 }
 
@@ -238,6 +222,7 @@ mod tests {
     use super::*;
     use crate::oauth::error::OAuthError;
     use crate::pages::respond::PageError;
+    use http::header::RETRY_AFTER;
 
     #[test]
     fn what_was_stopped_because_it_took_too_long_is_no_defect() {
