@@ -39,7 +39,7 @@ async fn sign_in_by_link(server: &TestServer, browser: &mut server::testing::Tes
     let admin = Admin::sign_in(server, "admin@acme.test", "org:acme").await;
     let users = "/api/organizations/acme/users";
     let found = admin.read(&format!("{users}?email=ada@acme.test")).await;
-    let links = format!("{users}/{}/sign_in_link", text(&found["items"][0], "id"));
+    let links = format!("{users}/{}/sign-in-link", text(&found["items"][0], "id"));
     let link = path_of(text(&admin.make(&links, Value::Null).await, "url"));
     assert_eq!(use_sign_in_link(browser, &link).await.status, 303);
 }
