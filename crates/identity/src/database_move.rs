@@ -1,6 +1,7 @@
 //! The mark on the target database of a move. It is a lease without an end; its holder is the source installation. It
 //! is set before the first row is copied and removed after all rows are copied and compared. A server must not serve
-//! from a marked database. Leases belong to the running instances of one database and are not moved.
+//! from a marked database. Leases, and the turns of repeated work, belong to the running instances of one database and are not
+//! moved.
 
 use crate::{Error, Result, leases, secrets};
 use base64::Engine as _;
@@ -16,7 +17,7 @@ const MARK: &str = "move";
 
 /// Whether the rows of this table are moved.
 pub fn is_moved(table: &str) -> bool {
-    table != "leases"
+    !matches!(table, "leases" | "live_schedules")
 }
 
 /// The identity of an installation: a hash of a value sealed with its secret key.

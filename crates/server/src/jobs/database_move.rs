@@ -158,6 +158,10 @@ impl<'a> Move<'a> {
         }
         for table in &tables {
             self.copy(table).await?;
+            let copied = table.clone();
+            self.to
+                .write("move.numbers", move |tx| Ok::<_, identity::Error>(copied.continue_numbers(tx)?))
+                .await?;
         }
         // A server that was started meanwhile has changed rows that are copied.
         self.check_not_served().await?;
