@@ -26,6 +26,7 @@ use identity::pending_device_codes::PendingDeviceCodes;
 use identity::secrets::{Random, SecretKey};
 use identity::user_codes::UserCodes;
 use identity::{Lookups, Time};
+use live::work::Work;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -271,17 +272,12 @@ impl App {
         KeyMaker::new(self.store.clone(), secret_key, clock, self.random.clone())
     }
 
-    /// Deletes what has expired; one for each instance.
-    pub(crate) fn janitor(&self) -> Janitor {
-        Janitor::new(
-            self.store.clone(),
-            self.key_maker(),
-            self.instance.clone(),
-            self.clock.clone(),
-            self.random.clone(),
-            self.failed_sign_ins.clone(),
-            self.metrics.housekeeping.clone(),
-        )
+    /// The work of this instance that is no request; made once.
+    pub(crate) fn work(&self) -> Work {
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let work = Work::new(store.clone(), move || clock.now()).measured_by(&self.metrics.work);
+        Janitor::new(store, self.key_maker(), self.instance.clone(), self.clock.clone(), self.random.clone())
+            .add_to(work)
     }
 
     /// Makes the backups of the schedule, if there is one.

@@ -6,7 +6,6 @@ pub mod full_lane;
 pub mod parsers;
 
 use crate::dev::demo::{self, Credentials, Demo};
-use crate::jobs::janitor::Janitor;
 use crate::jobs::presence;
 use crate::openapi::contract;
 /// Objects as the description of the API has them, for tests above this crate.
@@ -19,6 +18,7 @@ use fixture::Fixture;
 use identity::Time;
 use identity::keys::{self, Algorithm, NewKey};
 use identity::secrets::Random;
+use live::work::{Failure, Work};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,16 +26,18 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-use store::Store;
 /// Throw-away databases, for tests above this crate.
 pub use store::testing::{
     Kind, TestPlace, change_file, galera, held::Held, kind, own::End, own::OwnDatabase,
     own_mariadb::OwnMariaDb, own_server::OwnServer, own_server::free_port, pooler::Pooler, rows::Rows,
     say_skipped,
 };
+use store::{Sql, Store, Tx, sql};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+
+static ALL_ARE_DUE: Sql = sql("UPDATE live_schedules SET next_ms = 0");
 
 /// The secret key of all servers.
 const SECRET_KEY: [u8; 32] = [7; 32];
@@ -121,7 +123,7 @@ pub struct TestServer {
     pub demo: Credentials,
     /// Where it listens.
     pub address: SocketAddr,
-    janitor: Janitor,
+    work: Work,
     running: Running,
     place: Arc<TestPlace>,
     limits: Limits,
@@ -215,8 +217,8 @@ impl TestServer {
         let demo = if with_demo { seed(&app).await } else { Credentials::default() };
         add_rsa_key(&app).await;
         let (running, address) = listen(&app, &limits).await;
-        let janitor = app.janitor();
-        TestServer { app, clock, demo, address, janitor, running, place, limits }
+        let work = app.work();
+        TestServer { app, clock, demo, address, work, running, place, limits }
     }
 
     /// Another instance on the same database, with the same clock; none where one process owns the database.
@@ -233,7 +235,7 @@ impl TestServer {
         let (running, address) = listen(&app, &self.limits).await;
         let (clock, demo) = (self.clock.clone(), self.demo.clone());
         Some(TestServer {
-            janitor: app.janitor(),
+            work: app.work(),
             app,
             clock,
             demo,
@@ -244,9 +246,17 @@ impl TestServer {
         })
     }
 
-    /// Runs the periodic jobs once. Returns whether this instance holds their lease.
-    pub async fn tidy(&self) -> identity::Result<bool> {
-        self.janitor.tidy().await
+    /// One turn of each step of housekeeping, as if the time of each had come. Returns whether there was one.
+    pub async fn tidy(&self) -> Result<bool, Failure> {
+        self.app.failed_sign_ins.write_due(&self.app.store, self.app.now(), self.app.random());
+        let due = self.app.store.write("test.due", |tx: &mut Tx<'_>| tx.exec(&ALL_ARE_DUE, &[]));
+        due.await.map_err(|error: store::Error| Failure::from(error))?;
+        Ok(!self.tidy_if_due().await?.is_empty())
+    }
+
+    /// The steps of housekeeping that are due by the clock and that no other instance has. Returns their names.
+    pub async fn tidy_if_due(&self) -> Result<Vec<&'static str>, Failure> {
+        self.work.run_due().await
     }
 
     /// One turn of the schedule of backups.

@@ -1,16 +1,17 @@
-//! Periodic work: deletes expired rows in small slices, and renews signing keys. Where several instances share a
-//! database, the one with the lease does it. A step that fails does not keep the others from their work.
+//! Deletes expired rows in small slices, and renews signing keys. Each step is work of its own that is repeated
+//! (`live::work`): one instance at a time does it, and one that fails or is slow keeps no other from its work.
 //!
 //! Rows that expire in the order of their ids (codes, links, refresh tokens, revoked tokens) are deleted from the start
 //! of the table. Grants and sessions end in any order. They are found by walks through their tables, a few pages per
 //! turn, because every sign-in would have to maintain an index. Consents are kept until the user changes them.
+//!
+//! Steps delete by conditions, so it does no harm when two instances do the same one: an instance of the previous release has a
+//! loop of its own.
 
 use super::erasure::Erasure;
 use super::key_maker::KeyMaker;
 use super::slices::Slices;
 use crate::clock::Clock;
-use crate::limits::failed_sign_ins::FailedSignIns;
-use crate::operation::metrics::Housekeeping;
 use identity::audit::Actor;
 use identity::billing::{connections, events, walks};
 use identity::cleanup;
@@ -23,18 +24,21 @@ use identity::{
     authorization_codes, authorization_requests, devices, events as product_events, grants,
     idempotent_writes, invitations, leases, links, revoked_tokens, sessions,
 };
+use live::work::{Failure, Work};
 use parking_lot::Mutex;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Snapshot, Store, Time, Tx};
-use tokio::sync::watch;
 
-/// The lease of the instance that cleans up.
+/// The lease that shows that housekeeping was done lately: to `sarsen rekey`, and to the check of the clock at a start. An instance
+/// of the previous release that finds it held leaves housekeeping alone.
 pub(crate) const LEASE_NAME: &str = "janitor";
-const EVERY: Duration = Duration::from_secs(30);
-/// The lease of an instance ends after this time without renewal.
 const LEASE: Duration = Duration::from_secs(90);
+/// Between two turns of steps that somebody may wait for.
+const SOON: Duration = Duration::from_secs(30);
+/// Between two turns of the others: what they delete has been over for hours.
+const LATER: Duration = Duration::from_secs(120);
 /// The number of rows that one command deletes, at most.
 pub(super) const SLICE: i64 = 200;
 /// Objects of a deleted organization that one command deletes, at most, each with several rows.
@@ -52,7 +56,34 @@ pub(super) const PAGES: usize = 50;
 /// The pause between the end of a walk and its next start.
 const REST: Duration = Duration::from_secs(3600);
 
-/// The periodic work of one instance.
+/// Deletes up to so many rows from before a time. Returns how many there were.
+type Delete = fn(&mut Tx<'_>, Time, i64) -> identity::Result<usize>;
+
+/// A step that deletes rows by their age.
+struct Sweep {
+    name: &'static str,
+    kept: Duration,
+    delete: Delete,
+}
+
+const fn sweep(name: &'static str, kept: Duration, delete: Delete) -> Sweep {
+    Sweep { name, kept, delete }
+}
+
+static SWEEPS: [Sweep; 9] = [
+    sweep("devices.tidy", DEVICES_KEPT, devices::delete_older),
+    sweep("codes.tidy", KEPT, authorization_codes::delete_older),
+    // Of the release before this one.
+    sweep("authorization_requests.tidy", authorization_requests::LIFE, authorization_requests::delete_older),
+    sweep("links.tidy", KEPT.saturating_add(links::LIFE_MAX), links::delete_older),
+    sweep("invitations.tidy", KEPT.saturating_add(invitations::LIFE), invitations::delete_older),
+    sweep("idempotent_writes.tidy", idempotent_writes::KEPT, idempotent_writes::delete_older),
+    sweep("billing_events.tidy", events::KEPT, events::delete_older),
+    sweep("tokens.tidy", KEPT, revoked_tokens::delete_older),
+    sweep("grants.tidy", ENDED_KEPT.saturating_add(grants::REFRESH_LIFE), cleanup::delete_refresh_tokens),
+];
+
+/// The steps of one instance.
 pub(crate) struct Janitor {
     store: Store,
     key_maker: KeyMaker,
@@ -60,9 +91,7 @@ pub(crate) struct Janitor {
     instance: String,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
-    failed_sign_ins: Arc<FailedSignIns>,
-    done: Arc<Housekeeping>,
-    /// The positions of the walks. An instance that takes over the lease starts again.
+    /// The positions of the walks. Each instance has its own.
     grants: Mutex<Walk>,
     sessions: Mutex<Walk>,
     erasure: Erasure,
@@ -95,93 +124,75 @@ impl Janitor {
         instance: String,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
-        failed_sign_ins: Arc<FailedSignIns>,
-        done: Arc<Housekeeping>,
     ) -> Janitor {
         let slices = Arc::new(Slices::new(store.clone()));
         let erasure = Erasure::new(store.clone(), slices.clone());
         let (grants, sessions) = (Mutex::default(), Mutex::default());
-        Janitor {
-            store,
-            key_maker,
-            instance,
-            clock,
-            random,
-            failed_sign_ins,
-            done,
-            grants,
-            sessions,
-            erasure,
-            slices,
-        }
+        Janitor { store, key_maker, instance, clock, random, grants, sessions, erasure, slices }
     }
 
-    /// Runs until the server stops.
-    pub(crate) async fn run(self, mut stopped: watch::Receiver<bool>) {
-        loop {
-            if let Err(error) = self.tidy().await {
-                self.done.failed();
-                tracing::warn!(%error, "cleaning up failed; it is tried again");
-            }
-            tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
-                _ = stopped.wait_for(|stopped| *stopped) => return,
-            }
+    /// Adds its steps.
+    pub(crate) fn add_to(self, mut work: Work) -> Work {
+        let janitor = Arc::new(self);
+        work = janitor.step(work, "janitor.lease", SOON, |own| async move { own.note_lease().await });
+        for (name, algorithm) in [("keys.es256", Algorithm::Es256), ("keys.rs256", Algorithm::Rs256)] {
+            work = janitor.step(
+                work,
+                name,
+                SOON,
+                move |own| async move { own.key_maker.renew(algorithm).await },
+            );
         }
+        for sweep in &SWEEPS {
+            work = janitor.step(work, sweep.name, LATER, move |own| async move { own.sweep(sweep).await });
+        }
+        let work = janitor.step(work, "events.tidy", LATER, |own| async move { own.trim_events().await });
+        let work = janitor.step(work, "grants.delete", SOON, |own| async move { own.walk_grants().await });
+        let work =
+            janitor.step(work, "sessions.delete", SOON, |own| async move { own.walk_sessions().await });
+        let work = janitor.step(work, "billing.walk", SOON, |own| async move { own.walk_billing().await });
+        let work =
+            janitor.step(work, "billing.erase", SOON, |own| async move { own.erase_connections().await });
+        let work = janitor
+            .step(work, "user.erase", SOON, |own| async move { own.erasure.run(own.clock.now()).await });
+        janitor.step(work, "organization.erase", SOON, |own| async move { own.erase_organizations().await })
     }
 
-    /// Runs one turn. Returns false if another instance has the lease. The error is that of the first step that failed.
-    pub(crate) async fn tidy(&self) -> identity::Result<bool> {
+    fn step<W>(
+        self: &Arc<Self>,
+        work: Work,
+        name: &'static str,
+        interval: Duration,
+        step: impl Fn(Arc<Janitor>) -> W + Send + Sync + 'static,
+    ) -> Work
+    where
+        W: Future<Output = identity::Result<()>> + Send + 'static,
+    {
+        let janitor = self.clone();
+        work.every(name, interval, move || {
+            let turn = step(janitor.clone());
+            async move { turn.await.map_err(|error| Failure::new("failed", error)) }
+        })
+    }
+
+    async fn note_lease(&self) -> identity::Result<()> {
         let (holder, now) = (self.instance.clone(), self.clock.now());
-        self.failed_sign_ins.write_due(&self.store, now, &*self.random);
-        let lease = self
-            .store
-            .write("janitor.lease", move |tx| leases::take(tx, LEASE_NAME, &holder, now, now + LEASE));
-        if !lease.await? {
-            return Ok(false);
-        }
-        let mut steps = Steps::default();
-        for algorithm in [Algorithm::Es256, Algorithm::Rs256] {
-            steps.note(self.key_maker.renew(algorithm).await);
-        }
-        steps.note(self.sweep("devices.tidy", now - DEVICES_KEPT, devices::delete_older).await);
-        let before = now - KEPT;
-        steps.note(self.sweep("codes.tidy", before, authorization_codes::delete_older).await);
-        // Of the release before this one.
-        let ended = now - authorization_requests::LIFE;
-        let sweep = self.sweep("authorization_requests.tidy", ended, authorization_requests::delete_older);
-        steps.note(sweep.await);
-        steps.note(self.sweep("links.tidy", before - links::LIFE_MAX, links::delete_older).await);
-        steps.note(
-            self.sweep("invitations.tidy", before - invitations::LIFE, invitations::delete_older).await,
-        );
-        let before_writes = now - idempotent_writes::KEPT;
-        let sweep = self.sweep("idempotent_writes.tidy", before_writes, idempotent_writes::delete_older);
-        steps.note(sweep.await);
-        steps.note(self.sweep("billing_events.tidy", now - events::KEPT, events::delete_older).await);
-        steps.note(self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await);
-        steps.note(self.trim_events(now).await);
-        let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
-        steps.note(self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await);
+        let note = move |tx: &mut Tx<'_>| leases::take(tx, LEASE_NAME, &holder, now, now + LEASE).map(drop);
+        self.store.write("janitor.lease", note).await
+    }
+
+    async fn walk_grants(&self) -> identity::Result<()> {
         let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);
-        steps.note(self.walk(&self.grants, "grants.delete", grants::ended, delete).await);
-        let walk = self.walk(&self.sessions, "sessions.delete", sessions::ended, cleanup::delete_sessions);
-        steps.note(walk.await);
-        steps.note(self.walk_billing(now).await);
-        steps.note(self.erase_connections().await);
-        steps.note(self.erasure.run(now).await);
-        steps.note(self.erase_organizations(now).await);
-        match steps.0 {
-            Some(error) => Err(error),
-            None => {
-                self.done.succeeded(self.clock.now());
-                Ok(true)
-            }
-        }
+        self.walk(&self.grants, "grants.delete", grants::ended, delete).await
+    }
+
+    async fn walk_sessions(&self) -> identity::Result<()> {
+        self.walk(&self.sessions, "sessions.delete", sessions::ended, cleanup::delete_sessions).await
     }
 
     /// Deletes what is too old in the log of events.
-    async fn trim_events(&self, now: Time) -> identity::Result<()> {
+    async fn trim_events(&self) -> identity::Result<()> {
+        let now = self.clock.now();
         while self.store.write("events.tidy", move |tx| product_events::tidy(tx, now)).await? {
             pause().await;
         }
@@ -189,8 +200,8 @@ impl Janitor {
     }
 
     /// Applies the prices and customers of payment providers that were mapped anew. A turn runs a bounded number of commands.
-    async fn walk_billing(&self, now: Time) -> identity::Result<()> {
-        let mut steps = Steps::default();
+    async fn walk_billing(&self) -> identity::Result<()> {
+        let (now, mut steps) = (self.clock.now(), Steps::default());
         for _ in 0..PAGES {
             let due = self.store.read(move |snapshot| walks::due(snapshot, now)).await?;
             let Some(walk) = due else { break };
@@ -221,7 +232,8 @@ impl Janitor {
 
     /// Deletes the data of organizations whose 30 days are over. A turn runs a bounded number of commands. One that cannot be
     /// erased does not hold up the others; the error is that of the first.
-    async fn erase_organizations(&self, now: Time) -> identity::Result<()> {
+    async fn erase_organizations(&self) -> identity::Result<()> {
+        let now = self.clock.now();
         let due =
             self.store.read(move |snapshot| organization_deletions::due(snapshot, now, PAGES as i64)).await?;
         let mut due = due.into_iter();
@@ -246,14 +258,11 @@ impl Janitor {
     }
 
     /// Deletes slice by slice until a slice is not full. Other commands run between the slices.
-    async fn sweep(
-        &self,
-        name: &'static str,
-        before: Time,
-        delete: fn(&mut Tx<'_>, Time, i64) -> identity::Result<usize>,
-    ) -> identity::Result<()> {
+    async fn sweep(&self, sweep: &'static Sweep) -> identity::Result<()> {
+        let before = self.clock.now() - sweep.kept;
         loop {
-            let deleted = self.slices.write(name, SLICE, move |tx, most| delete(tx, before, most)).await?;
+            let delete = move |tx: &mut Tx<'_>, most| (sweep.delete)(tx, before, most);
+            let deleted = self.slices.write(sweep.name, SLICE, delete).await?;
             if deleted.result < deleted.size {
                 return Ok(());
             }

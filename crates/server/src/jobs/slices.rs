@@ -19,6 +19,8 @@ pub(super) struct Slices {
     halved: AtomicU32,
     /// The commands since it has changed.
     in_time: AtomicU32,
+    /// One slice at a time, whatever steps run side by side: the other commands have the writer to themselves in between.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// What a command did.
@@ -30,7 +32,12 @@ pub(super) struct Slice<T> {
 
 impl Slices {
     pub(super) fn new(store: Store) -> Slices {
-        Slices { store, halved: AtomicU32::new(0), in_time: AtomicU32::new(0) }
+        Slices {
+            store,
+            halved: AtomicU32::new(0),
+            in_time: AtomicU32::new(0),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Runs a command that changes up to so many rows: `most`, or fewer where that takes too long.
@@ -39,6 +46,7 @@ impl Slices {
         T: Send + 'static,
         F: Fn(&mut Tx<'_>, i64) -> Result<T> + Clone + Send + 'static,
     {
+        let _turn = self.turn.lock().await;
         loop {
             let size = (most >> self.halved.load(Relaxed)).max(1);
             let slice = command.clone();

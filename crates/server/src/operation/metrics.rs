@@ -11,10 +11,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method, Uri};
-use identity::Time;
+use live::work::WorkMetrics;
 use metrics::{Format, Page, Requests};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use store::CacheStats;
 use web::forwarded::{is_for_others, is_trusted};
@@ -31,17 +31,9 @@ pub(crate) struct Metrics {
     /// Requests without a route, or refused before one was looked for.
     unmatched: Requests,
     pub(crate) connections: ConnectionCounts,
-    pub(crate) housekeeping: Arc<Housekeeping>,
+    pub(crate) work: WorkMetrics,
     pub(crate) passwords: PasswordChecks,
     tls: OnceLock<Tls>,
-}
-
-/// Turns of the janitor.
-#[derive(Default)]
-pub(crate) struct Housekeeping {
-    /// In Unix seconds; 0 if another instance has done all of them.
-    last: AtomicI64,
-    failed: AtomicU64,
 }
 
 /// Passwords that were typed.
@@ -53,16 +45,6 @@ pub(crate) struct PasswordChecks {
     pub(crate) refused: AtomicU64,
 }
 
-impl Housekeeping {
-    pub(crate) fn succeeded(&self, now: Time) {
-        self.last.store(now.seconds(), Relaxed);
-    }
-
-    pub(crate) fn failed(&self) {
-        self.failed.fetch_add(1, Relaxed);
-    }
-}
-
 impl Metrics {
     pub(crate) fn new(routes: &[(Method, &'static str)]) -> Metrics {
         let requests = |method: &str, route: &str| {
@@ -72,7 +54,7 @@ impl Metrics {
             routes: routes.iter().map(|(method, route)| requests(method.as_str(), route)).collect(),
             unmatched: requests("-", "-"),
             connections: ConnectionCounts::default(),
-            housekeeping: Arc::default(),
+            work: WorkMetrics::default(),
             passwords: PasswordChecks::default(),
             tls: OnceLock::new(),
         }
@@ -109,15 +91,17 @@ impl Metrics {
             "Passwords that were typed; refused: without a check, because of wrong ones before",
             results.map(|(result, count)| (vec![("result", result.to_owned())], count.load(Relaxed))),
         );
+        self.work.show_turns(page, "");
+        self.work.show_effects(page, "");
         page.gauge(
             "housekeeping_last_success_timestamp_seconds",
-            "Unix time of this instance's last complete turn of housekeeping, 0 for none",
-            self.housekeeping.last.load(Relaxed).unsigned_abs(),
+            "Unix time of this instance's last turn of housekeeping after which none of its steps had failed, 0 for none",
+            self.work.last_success(),
         );
         page.counter(
             "housekeeping_failed_total",
-            "Turns of housekeeping that failed",
-            self.housekeeping.failed.load(Relaxed),
+            "Turns of steps of housekeeping that failed",
+            self.work.turns_failed(),
         );
     }
 }

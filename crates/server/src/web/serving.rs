@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use endpoint::routes::Routes;
 use http::Request;
+use live::work::RunningWork;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,6 +21,8 @@ use web::{Bound, ConnectionCounts, Limits, Peer, RequestBody, Running, Service};
 /// A stop does not wait longer for the rows of failed sign-ins. With the requests that end before, it stays below the 20
 /// seconds of the files in `deploy`.
 const LAST_ROWS_MAX: Duration = Duration::from_secs(2);
+/// How often rows of failed sign-ins are written that are due.
+const BETWEEN_ROWS: Duration = Duration::from_secs(30);
 
 /// Serves on all of `addresses`. An address with port 0 gets a free one.
 pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::io::Result<Running> {
@@ -31,8 +34,8 @@ pub async fn serve_on(app: App, bound: Bound, mut limits: Limits) -> std::io::Re
     limits.unshared.extend(&app.settings.trusted_proxies);
     app.metrics.note_tls(limits.tls.as_ref());
     let (stop, stopped) = watch::channel(false);
-    let jobs =
-        Mutex::new(if app.settings.housekeeping { Jobs::start(&app, &stopped) } else { Jobs::default() });
+    let jobs = if app.settings.housekeeping { Jobs::start(&app, &stopped)? } else { Jobs::default() };
+    let jobs = Mutex::new(jobs);
     web::serve_on(Serving { app, routes: router(), stop, jobs }, bound, limits).await
 }
 
@@ -48,17 +51,31 @@ struct Serving {
 #[derive(Default)]
 struct Jobs {
     presence: Option<JoinHandle<()>>,
+    work: Option<RunningWork>,
     others: Vec<JoinHandle<()>>,
 }
 
 impl Jobs {
-    fn start(app: &App, stopped: &watch::Receiver<bool>) -> Jobs {
+    fn start(app: &App, stopped: &watch::Receiver<bool>) -> std::io::Result<Jobs> {
+        let work = app.work().start().map_err(std::io::Error::other)?;
         let presence = app.store.is_shared();
-        Jobs {
+        Ok(Jobs {
             presence: presence.then(|| tokio::spawn(presence::run(app.clone(), stopped.clone()))),
-            others: std::iter::once(tokio::spawn(app.janitor().run(stopped.clone())))
+            work: Some(work),
+            others: std::iter::once(tokio::spawn(write_failed_sign_ins(app.clone(), stopped.clone())))
                 .chain(app.backups().map(|backups| tokio::spawn(backups.run(stopped.clone()))))
                 .collect(),
+        })
+    }
+}
+
+/// Writes the rows of failed sign-ins that are due. Each instance has its own.
+async fn write_failed_sign_ins(app: App, mut stopped: watch::Receiver<bool>) {
+    loop {
+        app.failed_sign_ins.write_due(&app.store, app.now(), app.random());
+        tokio::select! {
+            () = tokio::time::sleep(BETWEEN_ROWS) => {}
+            _ = stopped.wait_for(|stopped| *stopped) => return,
         }
     }
 }
@@ -85,19 +102,25 @@ impl Service for Serving {
     fn release(&self) {
         // If no job is left, none has to be stopped.
         let _ = self.stop.send(true);
+        if let Some(work) = &self.jobs.lock().work {
+            work.begin_stop();
+        }
         self.app.long_polls.close();
         self.app.streams.close();
     }
 
     /// Writes what is only in memory, drains the writer and leaves no log of the database behind.
     async fn finish(&self) {
-        let Jobs { presence, others } = std::mem::take(&mut *self.jobs.lock());
+        let Jobs { presence, work, others } = std::mem::take(&mut *self.jobs.lock());
         others.into_iter().for_each(|job| job.abort());
+        if let Some(work) = work {
+            work.stop().await;
+        }
         if let Some(presence) = presence {
             presence.abort();
             presence::end(&self.app).await;
         }
-        self.write_failed_sign_ins().await;
+        self.write_last_rows().await;
         let store = self.app.store.clone();
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::error!("the database was not closed cleanly");
@@ -106,7 +129,7 @@ impl Service for Serving {
 }
 
 impl Serving {
-    async fn write_failed_sign_ins(&self) {
+    async fn write_last_rows(&self) {
         let app = &self.app;
         let written = app.failed_sign_ins.write_all(&app.store, app.now(), app.random());
         let why = match tokio::time::timeout(LAST_ROWS_MAX, written).await {

@@ -269,3 +269,14 @@ async fn a_step_that_fails_keeps_no_other_from_its_work() {
     server.tidy().await.expect("tidies");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tables_of_work_are_those_that_back_ends_have() {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let made: Vec<String> =
+        identity::schema::MIGRATIONS.iter().map(|migration| words(migration.text)).collect();
+    for table in live::work::TABLES {
+        let table = words(&table.replace("IF NOT EXISTS ", ""));
+        assert!(made.iter().any(|text| text.contains(&table)), "{table}");
+    }
+}

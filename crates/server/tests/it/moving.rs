@@ -2,13 +2,19 @@
 
 use crate::support::{Admin, text};
 use identity::events;
+use live::work::{Attempt, Effect, Failure, Work};
+use live::{Given, Problem};
 use serde_json::json;
 use server::Store;
 use server::database_move::{Move, MoveError, Moved, MovedTable, Progress, Step};
 use server::testing::TestServer;
 use server::{Clock as _, SystemClock};
 use std::path::Path;
-use store::Snapshot;
+use std::sync::Arc;
+use std::time::Duration;
+use store::testing::TestPlace;
+use store::{Snapshot, Tx};
+use tokio::sync::mpsc;
 
 fn open(path: &Path) -> Store {
     Store::open(server::store_options(format!("sqlite:{}", path.display()))).expect("opens")
@@ -171,4 +177,67 @@ async fn a_target_with_other_data_and_a_source_without_any_are_refused() {
     assert!(matches!(nothing, MoveError::Source(_)), "{nothing}");
     server.stop().await;
     other.stop().await;
+}
+
+/// Letters of one subject, which arrive in the channel that the work has.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Letter(String);
+
+impl Effect for Letter {
+    const NAME: &'static str = "letter";
+    type Outcome = ();
+
+    fn subject(&self) -> Option<String> {
+        Some("ada".to_owned())
+    }
+
+    async fn attempt(&self, attempt: &Attempt) -> Result<(), Failure> {
+        let arrived = attempt.state::<mpsc::UnboundedSender<String>>().expect("the channel");
+        arrived.send(self.0.clone()).map_err(|_| Failure::new("gone", "nobody waits"))
+    }
+}
+
+async fn post(store: &Store, letter: &'static str) {
+    let now = SystemClock.now();
+    let queue = move |tx: &mut Tx<'_>| {
+        live::queue(tx, &Given::at(now, [letter.as_bytes()[0]; 32]), &Letter(letter.to_owned()))
+    };
+    store.write::<_, Problem, _>("test.post", queue).await.expect("is queued");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn effects_that_wait_are_moved_and_backed_up_and_happen_there_in_order() {
+    let server = TestServer::start().await;
+    let place = TestPlace::create();
+    let target = Store::open(server::store_options(place.url())).expect("opens");
+    for letter in ["a", "b", "c"] {
+        post(&server.app.store, letter).await;
+    }
+    moved(&server.app.store, &target, false).await.expect("moves");
+    // Behind those that came, whatever numbers they have.
+    post(&target, "d").await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let serving = match place.is_shared() {
+        true => target.clone(),
+        // What goes on is a backup of a file.
+        false => {
+            let copy = folder.path().join("copy.db");
+            let key = identity::secrets::SecretKey::new(&[7; 32]);
+            server::backups::copy(Path::new(place.url().trim_start_matches("sqlite:")), &copy, &key)
+                .expect("is backed up");
+            open(&copy)
+        }
+    };
+    let (arrived, mut letters) = mpsc::unbounded_channel::<String>();
+    let work = Work::new(serving.clone(), || SystemClock.now()).with(Arc::new(arrived)).effect::<Letter>();
+    let running = work.start().expect("starts");
+    for expected in ["a", "b", "c", "d"] {
+        let letter =
+            tokio::time::timeout(Duration::from_secs(20), letters.recv()).await.expect("one arrives");
+        assert_eq!(letter.as_deref(), Some(expected));
+    }
+    running.stop().await;
+    serving.close();
+    target.close();
+    server.stop().await;
 }
