@@ -16,7 +16,7 @@ use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Sql, Store, Time, Tx, args, sql};
+use store::{Backoff, Key, Sql, Store, Time, Tx, args, sql};
 use web::panics::caught_in;
 
 /// The table, made at the start of every app.
@@ -114,7 +114,7 @@ pub trait Effect: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// is drawn, so that not all come back at once.
     fn pause(&self, attempts: u32, failure: &Failure) -> Option<Duration> {
         let _ = failure;
-        Some(PAUSE_MIN.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(PAUSE_MAX))
+        Some(Backoff::new(PAUSE_MIN, PAUSE_MAX).after(attempts.saturating_sub(1)).peek())
     }
 }
 
