@@ -8,6 +8,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use endpoint::fields::{read_json, read_query};
+use endpoint::words::expectation;
 use http::header::{ACCEPT, ORIGIN, VARY};
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -88,23 +89,6 @@ fn in_path(error: ErrorKind) -> Problem {
             Problem::invalid("", format!("The path must have {right} in place of `{value}`."))
         }
         error => Problem::invalid("", format!("The path is not valid: {error}.")),
-    }
-}
-
-/// A value of a type of Rust, in words.
-fn expectation(expected: &str) -> &str {
-    match expected {
-        "i8" => "a whole number from -128 to 127",
-        "i16" => "a whole number from -32768 to 32767",
-        "i32" => "a whole number from -2147483648 to 2147483647",
-        "i64" | "i128" | "isize" => "a whole number",
-        "u8" => "a whole number from 0 to 255",
-        "u16" => "a whole number from 0 to 65535",
-        "u32" => "a whole number from 0 to 4294967295",
-        "u64" | "u128" | "usize" => "a whole number, 0 or more",
-        "f32" | "f64" => "a number",
-        "bool" => "true or false",
-        expected => expected,
     }
 }
 

@@ -1,6 +1,7 @@
 //! From a tree to the type of a request, with serde. What does not fit is a [`Mismatch`] with its place.
 
 use super::node::Node;
+use crate::words::expectation;
 use serde::de::value::MapDeserializer;
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, Expected, MapAccess, SeqAccess, Unexpected,
@@ -14,6 +15,9 @@ use std::slice;
 
 /// By this name `serde_json::value::RawValue` asks for the text of its value.
 const RAW: &str = "$serde_json::private::RawValue";
+
+/// What is right in place of a number that is too large for any field.
+const HELD: &str = "a value that the field can hold";
 
 /// A step into a tree: the position of a field of an object, or of an item of an array.
 pub(super) type Step = usize;
@@ -58,11 +62,9 @@ impl Mismatch {
         Mismatch::value("wrong_type", problem)
     }
 
-    fn out_of_range(value: &str) -> Mismatch {
-        Mismatch::value(
-            "out_of_range",
-            format!("{value} is out of range; use a value that the field can hold"),
-        )
+    /// The value is of the right kind, but not among those that the field takes.
+    fn out_of_range(value: &str, taken: &str) -> Mismatch {
+        Mismatch::value("out_of_range", format!("{value} is out of range; use {taken}"))
     }
 
     /// What is wrong is the name of the field at this position.
@@ -100,10 +102,12 @@ impl Error for Mismatch {
     }
 
     fn invalid_value(value: Unexpected<'_>, expected: &dyn Expected) -> Mismatch {
+        let expected = expected.to_string();
+        let taken = expectation(&expected);
         match value {
-            Unexpected::Signed(number) => Mismatch::out_of_range(&number.to_string()),
-            Unexpected::Unsigned(number) => Mismatch::out_of_range(&number.to_string()),
-            Unexpected::Float(number) => Mismatch::out_of_range(&number.to_string()),
+            Unexpected::Signed(number) => Mismatch::out_of_range(&number.to_string(), taken),
+            Unexpected::Unsigned(number) => Mismatch::out_of_range(&number.to_string(), taken),
+            Unexpected::Float(number) => Mismatch::out_of_range(&number.to_string(), taken),
             _ => Mismatch::value("invalid", format!("the value is not allowed; use {expected}")),
         }
     }
@@ -156,7 +160,7 @@ impl<'a> Reader<'a> {
                 (None, Some(number), _) => visitor.visit_u64(number),
                 // The parser makes a float of an integer that is too large.
                 (.., Some(float)) if float.abs() >= i64::MAX as f64 => {
-                    Err(Mismatch::out_of_range(&number.to_string()))
+                    Err(Mismatch::out_of_range(&number.to_string(), HELD))
                 }
                 _ => Err(wrong()),
             },
@@ -164,7 +168,7 @@ impl<'a> Reader<'a> {
                 Ok(number) => visitor.visit_i64(number),
                 Err(error) => match error.kind() {
                     IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
-                        Err(Mismatch::out_of_range(&short(text)))
+                        Err(Mismatch::out_of_range(&short(text), HELD))
                     }
                     _ => Err(wrong()),
                 },

@@ -267,6 +267,13 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_too_large_is_told_which_ones_are_not() {
+        let read = read_json::<Vec<u8>>(b"[1, 256]");
+        let Err(Unreadable::Fields(errors)) = read else { panic!("{read:?}") };
+        assert_eq!(errors[0].detail, "256 is out of range; use a whole number from 0 to 255.");
+    }
+
+    #[test]
     fn every_argument_that_is_wrong_or_unknown_is_listed() {
         let call = serde_json::json!({
             "id": true, "shape": {"circle": {"radius": 300}}, "sheet": {"a": [], "7": [1, "2"]}, "inner": {"text": "a", "x": 1},
