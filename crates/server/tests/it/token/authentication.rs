@@ -171,3 +171,34 @@ async fn an_access_token_is_no_hint_of_who_is_signed_in() {
     assert_eq!(refused.redirect_param("error").as_deref(), Some("login_required"), "{refused:?}");
     server.stop().await;
 }
+
+/// A terminal that administers asks for a proof at its approval: the last authentication, of the browser's session too.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proof_at_an_approval_is_the_authentication_of_terminal_and_browser() {
+    let server = TestServer::start().await;
+    let mut browser = server.browser();
+    assert_eq!(browser.sign_in("platform", "admin@acme.test").await.status, 303);
+    server.clock.advance(Duration::from_secs(60));
+    let codes = device::codes_for(&server, "cli", Some("org:acme")).await;
+    let code = codes.text("user_code");
+    let page = browser.type_code(&code).await;
+    let (csrf, session) = (page.input("csrf"), page.input("session"));
+    let fields = [("csrf", &*csrf), ("session", &session), ("user_code", &code), ("decision", "allow")];
+    let proof = |password| [&fields[..], &[("password", password)]].concat();
+    let wrong = browser.post("/activate", &proof("a wrong password")).await;
+    assert_eq!(wrong.status, 422, "{wrong:?}");
+    let ask = Ask::by("console", CONSOLE).with("scope", "org:acme");
+    let at = |tokens: &Answer| claims(&tokens.text("access_token"))["auth_time"].clone();
+    let now = server.app.now().seconds();
+    assert_eq!(at(&tokens_of(&server, &mut browser, &ask).await), now - 60, "a wrong one is none");
+
+    let done = browser.post("/activate", &proof(server.password("admin@acme.test"))).await;
+    assert!(done.body.contains("signed in"), "{done:?}");
+    let polled = device::polling(&server, &codes.text("device_code"), "cli").send().await;
+    let of_browser = tokens_of(&server, &mut browser, &ask).await;
+    for tokens in [&polled, &of_browser] {
+        let claims = claims(&tokens.text("access_token"));
+        assert_eq!((&claims["auth_time"], &claims["amr"]), (&json!(now), &json!(["pwd"])), "{claims}");
+    }
+    server.stop().await;
+}
