@@ -84,6 +84,13 @@ impl Masks {
         if let Some(version) = version(rest) {
             return (version, Some("<version>".to_owned()));
         }
+        // Ours are also followed by a dash, and the part behind a grant's in `jti` has no prefix.
+        let first = word.split('-').next().unwrap_or_default();
+        let word =
+            if first.rsplit_once('_').is_some_and(|(prefix, id)| is_id(prefix, id)) { first } else { word };
+        if word.starts_with('0') && is_id("id", word) {
+            return (word.len(), Some(self.numbered(word, "id")));
+        }
         // A word may end in one that was learned.
         let inside = self.learned.iter().filter_map(|(known, _)| word.find(known.as_str()));
         let word = inside.min().map_or(word, |at| &word[..at]);
