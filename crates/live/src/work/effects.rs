@@ -110,8 +110,8 @@ pub trait Effect: Serialize + DeserializeOwned + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The pause after so many attempts that failed, from 1 on, the last one with this failure. None: it is given up. A part of the pause
-    /// is drawn, so that not all come back at once.
+    /// The pause after so many attempts that failed, from 1 on, the last one with this failure. None: it is given up. What is
+    /// waited is drawn between half and all of it, so that not all come back at once.
     fn pause(&self, attempts: u32, failure: &Failure) -> Option<Duration> {
         let _ = failure;
         Some(Backoff::new(PAUSE_MIN, PAUSE_MAX).after(attempts.saturating_sub(1)).peek())

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Row, Snapshot, Sql, Time, Tx, args, sql};
+use store::{Backoff, Row, Snapshot, Sql, Time, Tx, args, sql};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use web::log_interval::LogInterval;
@@ -296,7 +296,7 @@ impl Reader {
             // The effect itself must note it: it happens again rather than never.
             _ if !with_hook => Some(PAUSE_AFTER_HOOK),
             Ok(()) => None,
-            Err(Failed { pause, .. }) => pause.map(|pause| jittered(pause, random[0])),
+            Err(Failed { pause, .. }) => pause.map(|pause| Backoff::new(pause, pause).take()),
         };
         let (hook, worker) = (ended.hook.clone(), self.worker.clone());
         let note = move |tx: &mut Tx<'_>| {
@@ -444,21 +444,4 @@ fn next_receiver(
         }
     };
     Ok(next.flatten())
-}
-
-/// Three to five quarters of a pause.
-fn jittered(pause: Duration, drawn: u8) -> Duration {
-    pause.mul_f64(0.75 + f64::from(drawn) / 510.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_is_longer_or_shorter_by_a_quarter_at_most() {
-        let second = Duration::from_secs(1);
-        assert_eq!(jittered(second, 0), Duration::from_millis(750));
-        assert_eq!(jittered(second, 255), Duration::from_millis(1250));
-    }
 }

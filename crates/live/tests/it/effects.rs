@@ -246,8 +246,8 @@ async fn one_that_is_refused_is_repeated_with_its_id_until_it_is_given_up() {
     assert_eq!(post.noted(1).await, ["hello refused false"]);
     assert_eq!(post.read(&WAITING).await, ids);
     // Before its next attempt.
-    post.clock.advance(Duration::from_millis(1_250));
-    post.shows("live_effects_behind_seconds{effect=\"message\"} 1.25").await;
+    post.clock.advance(Duration::from_millis(900));
+    post.shows("live_effects_behind_seconds{effect=\"message\"} 0.9").await;
     post.clock.advance(A_PAUSE);
     assert_eq!(post.arrives().await.0, ids[0], "the receiver can know it again");
     assert_eq!(post.noted(2).await[1], "hello gone true");
