@@ -91,7 +91,7 @@ async fn many_sessions_at(test: &TestIdentity, user: &User, client: &Client, cou
         (session, grant)
     };
     let all: Vec<(NewSession, NewGrant)> = (0..count).map(made).collect();
-    for some in all.chunks(500) {
+    for some in all.chunks(100) {
         let some = some.to_vec();
         let made = test.write(move |tx, _| {
             some.iter().try_for_each(|(session, grant)| {
