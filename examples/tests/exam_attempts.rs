@@ -94,7 +94,7 @@ async fn the_teacher_sees_progress_live() {
     let wrong = app.call("", "exam_progress", &json!({ "exam": "one" })).await;
     assert_eq!(
         (wrong.status, &wrong.json()["detail"]),
-        (400, &json!(r#"`exam` must be a whole number, not "one"."#))
+        (400, &json!("exam: the value is a string; use an integer."))
     );
     let page = app.get("/exams/1").await;
     assert!(
