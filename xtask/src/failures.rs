@@ -46,8 +46,9 @@ fn told(name: &str, said: &[&str]) -> String {
     let said: Vec<&str> = said.iter().filter(|line| !line.trim().is_empty()).copied().collect();
     // A test prints what it did before it says what is wrong.
     let reason = said.iter().position(|line| line.contains("panicked at")).unwrap_or(0);
+    let is_trace = |line: &&&str| line.trim_start().starts_with("stack backtrace:");
     let mut text = name.to_owned();
-    for line in said.iter().skip(reason).take(LINES) {
+    for line in said.iter().skip(reason).take_while(|line| !is_trace(line)).take(LINES) {
         text.push_str("\n    ");
         text.push_str(line);
     }
@@ -61,7 +62,7 @@ mod tests {
     #[test]
     fn a_failed_test_of_cargo_is_named_with_its_reason() {
         let output = "test a::b ... FAILED\n\nfailures:\n\n---- a::b stdout ----\nbegins\n\nthread 'a::b' (7) panicked at x.rs:1:2:\n\
-                      left is not right\n\n---- c stdout ----\nError: gone\n\n\nfailures:\n    a::b\n    c\n\n\
+                      left is not right\nstack backtrace:\n   0: x\n\n---- c stdout ----\nError: gone\n\n\nfailures:\n    a::b\n    c\n\n\
                       test result: FAILED. 3 passed; 2 failed";
         let expected = [
             "a::b\n    thread 'a::b' (7) panicked at x.rs:1:2:\n    left is not right",
