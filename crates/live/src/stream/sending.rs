@@ -85,8 +85,11 @@ impl Stream {
             // The standing is known for every version that was published here, if its group is current after that.
             let is_judged =
                 standing.is_none_or(|standing| self.engine.has_published(&frame) && standing.is_current());
-            // While the log cannot be read another instance may have changed what is cached here. It is no first answer then.
-            let is_known = subscription.sent.is_some() || self.engine.store.is_fresh();
+            // While the log cannot be read another instance may have changed what is cached here. It is no first answer then, nor
+            // between the return of a database that was restarted and the run that this causes.
+            let store = &self.engine.store;
+            let is_of_now = store.is_fresh() && confirmed.epoch() == store.version().epoch();
+            let is_known = subscription.sent.is_some() || is_of_now;
             if !is_judged || !is_known || planted::holds_frames() {
                 must_wait = true;
                 waiting.push_back(slot);
