@@ -1,12 +1,12 @@
 //! An app: queries, mutations, routes, tasks, and how callers are recognised.
 
+use crate::background::effects::EffectEntry;
+use crate::background::repeated::{Every, LOOK, When};
+use crate::background::tasks::TaskEntry;
+use crate::background::{Effect, State};
 use crate::caller::Authenticate;
 use crate::context::Context;
 use crate::query::{MutationEntry, QueryEntry};
-use crate::work::effects::EffectEntry;
-use crate::work::repeated::{Every, LOOK, When};
-use crate::work::tasks::TaskEntry;
-use crate::work::{Effect, State};
 use crate::{Mutation, Problem, Query, Task, once, openapi, typescript};
 use axum::Router;
 use axum::handler::Handler;

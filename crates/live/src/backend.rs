@@ -1,12 +1,12 @@
 //! What a listener serves: the routes of an app, and what all of them have in common.
 
 use crate::Problem;
+use crate::background::RunningWork;
 use crate::context::Context;
 use crate::extract::{prefers_html, refuse_sites_elsewhere};
 use crate::given::random;
 use crate::http::{explained, paged, routes};
 use crate::once::BodyHash;
-use crate::work::RunningWork;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::response::{IntoResponse as _, Response};

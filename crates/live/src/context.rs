@@ -1,11 +1,11 @@
 //! What routes and tasks can reach: the database, the time, and the caller of a request.
 
 use crate::app::Registry;
+use crate::background::WorkMetrics;
 use crate::caller::{Caller, earlier};
 use crate::engine::Engine;
 use crate::given::{random, state_of};
 use crate::stream::Standing;
-use crate::work::WorkMetrics;
 use crate::{Given, Limits, Problem};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;

@@ -1,7 +1,7 @@
 //! What a command is given from outside: time, randomness, ids, and the values of the app.
 
 use crate::app::Registry;
-use crate::work::State;
+use crate::background::State;
 use std::any::{Any, TypeId};
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -76,6 +76,7 @@ mod account;
 mod app;
 pub mod auth;
 mod backend;
+pub mod background;
 mod caller;
 mod context;
 mod described;
@@ -102,10 +103,10 @@ mod serve;
 mod stream;
 mod turns;
 mod typescript;
-pub mod work;
 
 pub use app::App;
 pub use backend::ClientAddress;
+pub use background::{Attempt, Effect, Failure, Lane, Task, Work, cancel, later, queue};
 pub use caller::{Anyone, Authenticate, Authenticating, Caller, Claims, Following, SignedIn, Subject};
 pub use context::Context;
 pub use endpoint::fields::{FieldError, FieldErrors};
@@ -117,4 +118,3 @@ pub use query::{Mutation, Query, now};
 pub use serve::{Error, Running, Settings, serve};
 /// Of the ground below: settings of connections and of the request log.
 pub use web::{AddressHeader, Cidr, Limits as ConnectionLimits, RequestLogFormat};
-pub use work::{Attempt, Effect, Failure, Lane, Task, Work, cancel, later, queue};

@@ -2,12 +2,12 @@
 
 use crate::app::App;
 use crate::backend::{Backend, RequestMetrics};
+use crate::background::{Work, WorkMetrics, effects, repeated, tasks};
 use crate::context::{Context, Parts};
 use crate::engine::Engine;
 use crate::given::random;
 use crate::http::{Streams, Unread, canary, routes_of, tick};
 use crate::limits::Limits;
-use crate::work::{Work, WorkMetrics, effects, repeated, tasks};
 use crate::{auth, idempotent};
 use std::fmt;
 use std::net::SocketAddr;

@@ -26,7 +26,7 @@ use identity::pending_device_codes::PendingDeviceCodes;
 use identity::secrets::{Random, SecretKey};
 use identity::user_codes::UserCodes;
 use identity::{Lookups, Time};
-use live::work::Work;
+use live::background::Work;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use fixture::Fixture;
 use identity::Time;
 use identity::keys::{self, Algorithm, NewKey};
 use identity::secrets::Random;
-use live::work::{Failure, Work};
+use live::background::{Failure, Work};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

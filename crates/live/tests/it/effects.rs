@@ -1,7 +1,7 @@
 //! Effects outside of the database: at least once, in order, and a receiver that fails or hangs holds up no other.
 
 use crate::work::Clock;
-use live::work::{RunningWork, TABLES, WorkMetrics};
+use live::background::{RunningWork, TABLES, WorkMetrics};
 use live::{Attempt, Effect, Failure, Given, Lane, Problem, Work, queue};
 use metrics::{Format, Page};
 use parking_lot::Mutex;

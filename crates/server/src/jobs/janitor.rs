@@ -1,5 +1,5 @@
 //! Deletes expired rows in small slices, and renews signing keys. Each step is work of its own that is repeated
-//! (`live::work`): one instance at a time does it, and one that fails or is slow keeps no other from its work.
+//! (`live::background`): one instance at a time does it, and one that fails or is slow keeps no other from its work.
 //!
 //! Rows that expire in the order of their ids (codes, links, refresh tokens, revoked tokens) are deleted from the start
 //! of the table. Grants and sessions end in any order. They are found by walks through their tables, a few pages per
@@ -24,7 +24,7 @@ use identity::{
     authorization_codes, authorization_requests, devices, events as product_events, grants,
     idempotent_writes, invitations, leases, links, revoked_tokens, sessions,
 };
-use live::work::{Failure, Work};
+use live::background::{Failure, Work};
 use parking_lot::Mutex;
 use std::fmt::Display;
 use std::sync::Arc;

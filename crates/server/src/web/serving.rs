@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use endpoint::routes::Routes;
 use http::Request;
-use live::work::RunningWork;
+use live::background::RunningWork;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::time::Duration;

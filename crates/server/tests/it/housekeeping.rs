@@ -275,7 +275,7 @@ async fn the_tables_of_work_are_those_that_back_ends_have() {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let made: Vec<String> =
         identity::schema::MIGRATIONS.iter().map(|migration| words(migration.text)).collect();
-    for table in live::work::TABLES {
+    for table in live::background::TABLES {
         let table = words(&table.replace("IF NOT EXISTS ", ""));
         assert!(made.iter().any(|text| text.contains(&table)), "{table}");
     }

@@ -2,7 +2,7 @@
 
 use crate::support::{Admin, text};
 use identity::events;
-use live::work::{Attempt, Effect, Failure, Work};
+use live::background::{Attempt, Effect, Failure, Work};
 use live::{Given, Problem};
 use serde_json::json;
 use server::Store;
