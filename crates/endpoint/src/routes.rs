@@ -196,7 +196,7 @@ impl<S: 'static> Routes<S> {
         };
         let methods = found.value;
         if !found.params.is_empty() {
-            // What is in front has refused paths that cannot be decoded.
+            // The middleware has already refused paths that cannot be decoded.
             let decoded = |text: &str| percent::decode(text.as_bytes()).unwrap_or_default();
             let parameters: Arc<[_]> =
                 found.params.iter().map(|(name, text)| (name.to_owned(), decoded(text))).collect();

@@ -52,7 +52,7 @@ pub struct NewSession {
     pub agent: String,
     /// The creation time.
     pub created_at: Time,
-    /// The user's authentication. For a device, it is that of the browser session that allowed the device.
+    /// The user's authentication. A device has the authentication of the browser session that allowed it.
     pub authentication: Authentication,
     /// The expiry time.
     pub expires_at: Time,

@@ -16,7 +16,7 @@ use std::slice;
 /// By this name `serde_json::value::RawValue` asks for the text of its value.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// What is right in place of a number that is too large for any field.
+/// The expected value, for a number that is too large for any field.
 const HELD: &str = "a value that the field can hold";
 
 /// A step into a tree: the position of a field of an object, or of an item of an array.
@@ -62,12 +62,12 @@ impl Mismatch {
         Mismatch::value("wrong_type", problem)
     }
 
-    /// The value is of the right kind, but not among those that the field takes.
+    /// The value has the right type, but the field does not take it.
     fn out_of_range(value: &str, taken: &str) -> Mismatch {
         Mismatch::value("out_of_range", format!("{value} is out of range; use {taken}"))
     }
 
-    /// What is wrong is the name of the field at this position.
+    /// The name of the field at this position is wrong.
     fn in_name(self, step: Step) -> Mismatch {
         let kind = match self.kind {
             Kind::Value { code, problem } => Kind::Name { code, problem },
