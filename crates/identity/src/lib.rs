@@ -4,7 +4,7 @@
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
 //! - administration: `organizations`, `organization_deletions`, `branding`, `administrators`, `departures`, `invitations`,
-//!   `api_keys`, `programs`, `audit`, `links`
+//!   `api_keys`, `programs`, `audit`, `audit_trail`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - payment providers: `billing`
 //! - events for products: `events`
@@ -28,6 +28,7 @@ mod access;
 pub mod administrators;
 pub mod api_keys;
 pub mod audit;
+pub mod audit_trail;
 pub mod authentication;
 pub mod authorization_codes;
 pub mod authorization_requests;

@@ -2,7 +2,8 @@
 
 use crate::support::{START, TestIdentity, not_found_name};
 use identity::administrators::Role;
-use identity::audit::{self, Actor, Filter};
+use identity::audit::{self, Actor};
+use identity::audit_trail::{self, Filter};
 use identity::organizations::Organization;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ async fn matched(test: &TestIdentity, organization: &Organization, filter: Filte
     let (mut details, mut after): (Vec<String>, Option<String>) = (Vec::new(), None);
     loop {
         let (id, filter, cursor) = (organization.id.clone(), filter.clone(), after.clone());
-        let page = test.read(move |snapshot| audit::list(snapshot, &id, &filter, cursor.as_deref(), 2));
+        let page = test.read(move |snapshot| audit_trail::list(snapshot, &id, &filter, cursor.as_deref(), 2));
         let page = page.await.expect("a page");
         details.extend(page.iter().map(|entry| entry.details.clone()));
         match page.into_iter().last() {
@@ -62,7 +63,7 @@ async fn entries_are_found_by_actor_action_and_time() {
     // The reply does not reveal whether an address outside the organization has an account.
     for address in [stranger.email.as_str(), "nobody@sarsen.test"] {
         let (id, filter) = (acme.id.clone(), actor(address));
-        let none = test.read(move |snapshot| audit::list(snapshot, &id, &filter, None, 50)).await;
+        let none = test.read(move |snapshot| audit_trail::list(snapshot, &id, &filter, None, 50)).await;
         assert_eq!(not_found_name(none), ("actor", address.to_owned()));
     }
 }
@@ -76,13 +77,13 @@ fn an_actor_is_an_id_an_address_or_the_server() {
         "user_00000000000000000000000000",
         "client_00000000000000000000000000",
     ] {
-        assert_eq!(audit::actor(good).expect("an actor"), good);
+        assert_eq!(audit_trail::actor(good).expect("an actor"), good);
     }
     for wrong in ["", "ada", "a@", "org_00000000000000000000000000"] {
-        assert!(audit::actor(wrong).is_err(), "{wrong:?}");
+        assert!(audit_trail::actor(wrong).is_err(), "{wrong:?}");
     }
-    assert!(audit::action("user.created").is_ok());
+    assert!(audit_trail::action("user.created").is_ok());
     for wrong in ["", "User", "a b", "user.%"] {
-        assert!(audit::action(wrong).is_err(), "{wrong:?}");
+        assert!(audit_trail::action(wrong).is_err(), "{wrong:?}");
     }
 }

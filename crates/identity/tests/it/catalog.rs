@@ -2,7 +2,7 @@
 
 use crate::support::{START, TestIdentity, invalid, not_found, refused};
 use identity::administrators::Role;
-use identity::audit::{self, Filter};
+use identity::audit_trail::{self, Filter};
 use identity::catalog;
 use identity::clients::{self, Client, ClientPatch, Kind, NewSecret, Pkce};
 use identity::ids::ClientSecretId;
@@ -213,7 +213,7 @@ async fn a_plan_covers_services_of_its_organization() {
 async fn details(test: &TestIdentity, organization: &Organization, action: &str) -> Vec<String> {
     let id = organization.id.clone();
     let filter = Filter { action: Some(action.to_owned()), ..Filter::default() };
-    let found = test.read(move |snapshot| audit::list(snapshot, &id, &filter, None, 50)).await;
+    let found = test.read(move |snapshot| audit_trail::list(snapshot, &id, &filter, None, 50)).await;
     let mut details: Vec<String> = found.expect("entries").into_iter().map(|entry| entry.details).collect();
     details.sort();
     details

@@ -6,7 +6,7 @@ use identity::organizations::Organization;
 use identity::subscriptions::{Buyer, Filter, NewSubscription, Status};
 use identity::user_search::{self, Place};
 use identity::users::{NewUser, Order};
-use identity::{Result, audit, customers, subscriptions, users};
+use identity::{Result, audit_trail, customers, subscriptions, users};
 use store::testing::{Kind, TestPlace};
 use store::{Snapshot, Sql, args, sql};
 
@@ -91,7 +91,7 @@ async fn every_page_of_a_list_reads_a_limited_number_of_rows() {
     let of_plan = subscriptions(&test, &acme, Some(PLANS[0])).await;
     let organization = acme.id.clone();
     let trail = walk(&test, move |snapshot, cursor| {
-        let page = audit::list(snapshot, &organization, &audit::Filter::default(), cursor, PAGE)?;
+        let page = audit_trail::list(snapshot, &organization, &audit_trail::Filter::default(), cursor, PAGE)?;
         Ok(page.into_iter().map(|entry| entry.id.to_string()).collect())
     });
     let (mut trail, most_of_trail) = trail.await;
@@ -124,13 +124,13 @@ async fn every_page_of_a_list_reads_a_limited_number_of_rows() {
         [(None, Some("user.created")), (Some("system"), Some("user.created")), (Some("system"), None)]
     {
         let organization = acme.id.clone();
-        let filter = audit::Filter {
+        let filter = audit_trail::Filter {
             actor: actor.map(str::to_owned),
             action: action.map(str::to_owned),
-            ..audit::Filter::default()
+            ..audit_trail::Filter::default()
         };
         let trail = walk(&test, move |snapshot, cursor| {
-            let page = audit::list(snapshot, &organization, &filter, cursor, PAGE)?;
+            let page = audit_trail::list(snapshot, &organization, &filter, cursor, PAGE)?;
             Ok(page.into_iter().map(|entry| entry.id.to_string()).collect())
         });
         let (mut trail, most) = trail.await;

@@ -2,7 +2,7 @@
 
 use crate::support::{TestIdentity, invalid, refused};
 use identity::administrators::Role;
-use identity::audit::{self, Filter};
+use identity::audit_trail::{self, Filter};
 use identity::organizations::{self, Decision, DeviceFlow, Organization, Status};
 use identity::{Result, organization_deletions};
 
@@ -51,7 +51,7 @@ async fn a_pending_organization_is_reviewed_once() {
 
     let id = acme.id.clone();
     let trail = test
-        .read(move |snapshot| audit::list(snapshot, &id, &audit::Filter::default(), None, 50))
+        .read(move |snapshot| audit_trail::list(snapshot, &id, &audit_trail::Filter::default(), None, 50))
         .await
         .expect("a trail");
     let trail: Vec<(&str, &str)> = trail.iter().map(|entry| (&*entry.action, &*entry.details)).collect();
@@ -99,7 +99,8 @@ async fn a_deleted_organization_that_is_suspended_stays_so_when_it_is_restored()
     }
     let restored = test.write(move |tx, actor| organization_deletions::restore(tx, &deleted, actor)).await;
     assert_eq!(restored.expect("restores").status, Status::Suspended);
-    let trail = test.read(move |snapshot| audit::list(snapshot, &acme.id, &Filter::default(), None, 9)).await;
+    let trail =
+        test.read(move |snapshot| audit_trail::list(snapshot, &acme.id, &Filter::default(), None, 9)).await;
     let trail = trail.expect("a trail");
     let suspended: Vec<_> = trail.iter().filter(|entry| entry.action == "organization.suspended").collect();
     assert_eq!(suspended.iter().map(|entry| &*entry.details).collect::<Vec<_>>(), ["spam"]);
@@ -122,7 +123,7 @@ async fn the_device_flow_setting_is_stored_and_audited() {
     }
     let id = acme.id.clone();
     let trail = test
-        .read(move |snapshot| audit::list(snapshot, &id, &audit::Filter::default(), None, 50))
+        .read(move |snapshot| audit_trail::list(snapshot, &id, &audit_trail::Filter::default(), None, 50))
         .await
         .expect("a trail");
     let changes = trail.iter().filter(|entry| entry.action == "organization.changed").count();

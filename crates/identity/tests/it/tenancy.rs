@@ -4,7 +4,7 @@ use crate::support::{TestIdentity, not_found};
 use identity::clients::{self, Kind};
 use identity::subscriptions::{self, Buyer, NewSubscription};
 use identity::users;
-use identity::{administrators, administrators::Role, audit, customers, plans, services};
+use identity::{administrators, administrators::Role, audit_trail, customers, plans, services};
 
 #[tokio::test]
 async fn objects_of_another_organization_are_not_found() {
@@ -52,7 +52,7 @@ async fn objects_of_another_organization_are_not_found() {
             customers::list(snapshot, &id, None, 50)?.len(),
             subscriptions::list(snapshot, &id, &subscriptions::Filter::default(), None, 50)?.len(),
             administrators::list(snapshot, &id, None, 50)?.len(),
-            audit::list(snapshot, &id, &audit::Filter::default(), None, 50)?.len(),
+            audit_trail::list(snapshot, &id, &audit_trail::Filter::default(), None, 50)?.len(),
         ])
     });
     assert_eq!(

@@ -5,7 +5,7 @@ use crate::web::administration::Administrator;
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _};
 use crate::web::json::{Json, List, Page, Params, parse_time_or_date, rfc3339};
-use identity::audit::{self, Entry, Filter};
+use identity::audit_trail::{self, Entry, Filter};
 use identity::ids::AuditId;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -72,9 +72,9 @@ impl ListQuery {
         let mut errors = FieldErrors::default();
         let time = |field, text: &str| parse_time_or_date(field, text);
         let filter = Filter {
-            actor: self.actor.as_deref().and_then(|actor| errors.check(audit::actor(actor))),
-            action: self.action.as_deref().and_then(|action| errors.check(audit::action(action))),
-            target: self.target.as_deref().and_then(|target| errors.check(audit::target(target))),
+            actor: self.actor.as_deref().and_then(|actor| errors.check(audit_trail::actor(actor))),
+            action: self.action.as_deref().and_then(|action| errors.check(audit_trail::action(action))),
+            target: self.target.as_deref().and_then(|target| errors.check(audit_trail::target(target))),
             since: self.since.as_deref().and_then(|since| errors.check(time("since", since))),
             until: self.until.as_deref().and_then(|until| errors.check(time("until", until))),
         };
@@ -93,7 +93,7 @@ pub(crate) async fn list(
     let parameters = parameters.map(Option::as_deref);
     let page = Page::<AuditId>::filtered(query.limit, query.cursor, &parameters)?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
-    let found =
-        admin.list(move |snapshot| audit::list(snapshot, &organization, &filter, cursor.as_deref(), fetch));
+    let found = admin
+        .list(move |snapshot| audit_trail::list(snapshot, &organization, &filter, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |entry| entry.id.to_string(), show)))
 }

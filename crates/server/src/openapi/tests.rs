@@ -9,7 +9,7 @@ use crate::pages::views::ApiDocs;
 use crate::web::fields::{self, Validate};
 use identity::clients::{self, Purpose};
 use identity::plans::terms;
-use identity::{audit, names, user_search};
+use identity::{audit, audit_trail, names, user_search};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,7 +167,7 @@ fn the_limits_of_fields_are_those_that_are_checked() {
         parameter("GET /api/organizations/{org}/audit", "action")["maxLength"].as_u64().expect("a length")
             as usize,
     );
-    assert!(audit::action(&longest).is_ok() && audit::action(&(longest + "a")).is_err());
+    assert!(audit_trail::action(&longest).is_ok() && audit_trail::action(&(longest + "a")).is_err());
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use crate::api::administrators::REVOKE_MADE;
 use identity::administrators::Role;
 use identity::api_keys::SERVICE_SCOPES;
-use identity::audit;
 use identity::branding;
 use identity::clients::{self, Kind, Pkce};
 use identity::ids::{ApiKeyId, ClientId, UserId};
@@ -14,6 +13,7 @@ use identity::plans::terms;
 use identity::programs;
 use identity::subscriptions;
 use identity::tokens::AccessTokenTyp;
+use identity::{audit, audit_trail};
 use identity::{names, user_search};
 use text::mail;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaFormat, SchemaType, Type};
@@ -102,12 +102,12 @@ pub(crate) fn actor() -> ObjectBuilder {
 
 /// What was done.
 pub(crate) fn action() -> ObjectBuilder {
-    text().pattern(Some("^[a-z_.]+$")).min_length(Some(1)).max_length(Some(audit::ACTION_LENGTH_MAX))
+    text().pattern(Some("^[a-z_.]+$")).min_length(Some(1)).max_length(Some(audit_trail::ACTION_LENGTH_MAX))
 }
 
 /// What something was done to.
 pub(crate) fn target() -> ObjectBuilder {
-    text().min_length(Some(1)).max_length(Some(audit::TARGET_LENGTH_MAX))
+    text().min_length(Some(1)).max_length(Some(audit_trail::TARGET_LENGTH_MAX))
 }
 
 /// A time or a date of a filter.

@@ -1,6 +1,6 @@
 //! A declaration of `sarsen dev`: applied once, applied again, and changed.
 
-use identity::audit::{self, Filter};
+use identity::audit_trail::{self, Filter};
 use identity::organizations;
 use serde_json::{Value, json};
 use server::declared::{Applied, Credentials, Declaration, apply};
@@ -45,7 +45,7 @@ async fn done(server: &TestServer) -> Vec<String> {
         let mut done = Vec::new();
         for slug in ["platform", "example"] {
             let organization = organizations::find(snapshot, slug)?.id;
-            let entries = audit::list(snapshot, &organization, &Filter::default(), None, 1000)?;
+            let entries = audit_trail::list(snapshot, &organization, &Filter::default(), None, 1000)?;
             done.extend(entries.into_iter().rev().map(|entry| format!("{} {}", entry.action, entry.details)));
         }
         Ok::<_, identity::Error>(done)

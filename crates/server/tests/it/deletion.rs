@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use identity::audit::{self, Actor};
+use identity::audit_trail;
 use identity::authentication::{Authentication, Method};
 use identity::ids::{SessionId, UserId};
 use identity::organizations;
@@ -214,7 +215,7 @@ async fn who_administers_is_deleted_from_every_trail_but_not_as_the_last_owner()
     let addresses = async || {
         let read = server.app.store.read(|snapshot| {
             let acme = organizations::find(snapshot, "acme")?.id;
-            audit::list(snapshot, &acme, &audit::Filter::default(), None, 200)
+            audit_trail::list(snapshot, &acme, &audit_trail::Filter::default(), None, 200)
         });
         let rows = read.await.expect("reads");
         let row = rows.iter().find(|row| row.action == "organization.renamed").expect("a row");
