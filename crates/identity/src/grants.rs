@@ -14,7 +14,7 @@ use crate::scan::Page;
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random, SecretKey};
 use crate::tokens::ACCESS_LIFE;
-use crate::{Error, Result, Time, clients, organizations, sessions, user_suspensions};
+use crate::{Error, Result, Time, account_keys, clients, organizations, sessions};
 use std::time::Duration;
 use store::{Key, Snapshot, Tx, args, insert, lock, sql, statements};
 
@@ -225,7 +225,7 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
                 sessions::key(&grant.session),
                 sessions::key_of_user(&grant.user),
                 clients::key(&grant.client),
-                user_suspensions::key(&grant.user),
+                account_keys::suspension(&grant.user),
                 organizations::key_of_suspension(&grant.organization),
             ]
         });

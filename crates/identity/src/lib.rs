@@ -8,7 +8,7 @@
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - payment providers: `billing`
 //! - events for products: `events`
-//! - users: `users`, `user_search`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`,
+//! - users: `users`, `account_keys`, `user_terms`, `user_search`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`,
 //!   `authentication`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
@@ -25,6 +25,7 @@
 //! The crate does not depend on requests, cookies, pages, the wall clock or the environment.
 
 mod access;
+mod account_keys;
 pub mod administrators;
 pub mod api_keys;
 pub mod audit;
@@ -78,6 +79,7 @@ pub mod user_codes;
 pub mod user_deletions;
 pub mod user_search;
 pub mod user_suspensions;
+mod user_terms;
 pub mod users;
 mod verified_tokens;
 mod weights;

@@ -18,7 +18,7 @@ use crate::{
     sessions, subscriptions, user_suspensions,
 };
 use std::time::Duration;
-use store::{Key, Snapshot, Tx, args, insert, sql, statements};
+use store::{Snapshot, Tx, args, insert, sql, statements};
 
 /// The clocks of instances differ by less. What a request had begun before the deletion is written by then too.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(10 * 60);
@@ -43,11 +43,6 @@ statements! {
      WHERE d.erased_at IS NULL ORDER BY d.user_id LIMIT 1");
     static FORGET = sql("DELETE FROM user_deletions WHERE user_id = ?1");
     static ERASED = sql("UPDATE user_deletions SET erased_at = ?2 WHERE user_id = ?1 AND erased_at IS NULL");
-}
-
-/// The key that changes when an account is deleted.
-pub(crate) fn key(user: &UserId) -> Key {
-    Key::row("user_deletions", "user_id", user.as_str())
 }
 
 /// Deletes an account. Fails for the actor's own account, for a platform owner and for the last owner of an organization.

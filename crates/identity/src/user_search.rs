@@ -1,26 +1,19 @@
 //! Search of users by the beginning of their e-mail address, of their name, or of a later word of their name.
 //!
-//! A user has a few terms in `user_terms`: the address (of an internationalized domain both forms), and the name from each of its words on ("ada lovelace",
-//! "lovelace"), in lower case. A search reads the terms that begin with its text, in order, so a page costs the same in a
-//! short and in a long table, and the order of the answer is that of the terms.
+//! A search reads the terms (`user_terms`) that begin with its text, in order, so a page costs the same in a short and in a
+//! long table, and the order of the answer is that of the terms.
 
+use crate::Result;
 use crate::ids::{OrganizationId, UserId};
 use crate::users::{self, User};
-use crate::{Error, Result};
-use std::collections::BTreeSet;
-use store::{Snapshot, Tx, args, insert, sql, statements};
-use text::mail;
+use store::{Snapshot, args, sql, statements};
 
-/// The most words of a name at which a term begins.
-const WORDS_MAX: usize = 6;
-/// The longest term, in characters. An e-mail address has 255 at most.
-pub const TERM_LENGTH_MAX: usize = 255;
+pub use crate::user_terms::{TERM_LENGTH_MAX, terms, text};
+
 /// Sorts behind every character.
 const LAST: char = '\u{10ffff}';
 
 statements! {
-    static INSERT = insert("user_terms", &[&["organization_id", "term", "user_id"]]);
-    static DELETE = sql("DELETE FROM user_terms WHERE user_id = ?1");
     // A user with several matching terms is found by the first of them only.
     static FIND = sql("SELECT t.term, t.user_id FROM user_terms t
      WHERE t.organization_id = ?1 AND t.term >= ?3 AND t.term < ?5 AND (t.term > ?3 OR t.user_id > ?4)
@@ -35,63 +28,6 @@ pub struct Place {
     pub term: String,
     /// The user.
     pub user: UserId,
-}
-
-/// Validates the text of a search and brings it into the form of the terms.
-pub fn text(typed: &str) -> Result<String> {
-    let text = folded(typed);
-    if text.is_empty() {
-        return Err(Error::wrong(
-            "missing",
-            "q",
-            "the text is empty; use the beginning of a name or an e-mail address",
-        ));
-    }
-    if text.chars().count() > TERM_LENGTH_MAX {
-        let problem = format!("the text is too long; use at most {TERM_LENGTH_MAX} characters");
-        return Err(Error::wrong("too_long", "q", problem));
-    }
-    Ok(text)
-}
-
-/// In lower case, with one space between words.
-fn folded(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
-}
-
-/// The terms of a user: a row of `user_terms` for each.
-pub fn terms(email: &str, name: &str) -> BTreeSet<String> {
-    let name = folded(name);
-    let starts = name.match_indices(' ').map(|(space, _)| space + 1);
-    let starts = std::iter::once(0).chain(starts).take(WORDS_MAX);
-    let of_name = starts.map(|start| name[start..].chars().take(TERM_LENGTH_MAX).collect());
-    of_name.chain([email.to_owned(), mail::shown(email)]).filter(|term: &String| !term.is_empty()).collect()
-}
-
-/// Stores the terms of a new user.
-pub(crate) fn add(
-    tx: &mut Tx<'_>,
-    organization: &OrganizationId,
-    id: &UserId,
-    email: &str,
-    name: &str,
-) -> Result<()> {
-    for term in terms(email, name) {
-        tx.exec(&INSERT, args![organization, &term, id])?;
-    }
-    Ok(())
-}
-
-/// Replaces the terms of a user whose name or address has changed.
-pub(crate) fn replace(tx: &mut Tx<'_>, user: &User) -> Result<()> {
-    remove(tx, &user.id)?;
-    add(tx, &user.organization, &user.id, &user.email, &user.profile.name)
-}
-
-/// Removes a user from the search.
-pub(crate) fn remove(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
-    tx.exec(&DELETE, args![id])?;
-    Ok(())
 }
 
 /// Lists the users with a term that begins with `text`, which [`text`] has returned, each with the place after which the
@@ -114,30 +50,4 @@ pub fn find(
         found.push((place, user));
     }
     Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_found_from_each_of_its_words() {
-        let found: Vec<String> = terms("ada@acme.test", " Ada  King Lovelace ").into_iter().collect();
-        assert_eq!(found, ["ada king lovelace", "ada@acme.test", "king lovelace", "lovelace"]);
-        assert_eq!(terms("ada@acme.test", "").len(), 1);
-        assert_eq!(terms("ada@acme.test", "Ada@acme.test").len(), 1, "the name of a user without a name");
-        let both = terms("a@xn--bcher-kva.example", "Ada");
-        assert!(both.contains("a@bücher.example") && both.contains("a@xn--bcher-kva.example"), "{both:?}");
-        assert_eq!(terms("a@b.test", "a b c d e f g h").len(), WORDS_MAX + 1);
-        let long = terms("a@b.test", &"\u{130}".repeat(200));
-        assert!(long.iter().all(|term| term.chars().count() <= TERM_LENGTH_MAX));
-    }
-
-    #[test]
-    fn a_text_is_brought_into_the_form_of_the_terms() {
-        assert_eq!(text("  ADA   Love ").expect("valid"), "ada love");
-        for wrong in ["", "  ", &"x".repeat(TERM_LENGTH_MAX + 1)] {
-            assert!(text(wrong).is_err(), "{wrong:?}");
-        }
-    }
 }

@@ -5,17 +5,12 @@ use crate::events::{self, Entry};
 use crate::ids::UserId;
 use crate::users::{self, User};
 use crate::{Error, Result, administrators, organizations, sessions};
-use store::{Key, Tx, args, insert_if_absent, sql, statements};
+use store::{Tx, args, insert_if_absent, sql, statements};
 
 statements! {
     static INSERT = insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
     static FORGET_REASON = sql("UPDATE user_suspensions SET reason = NULL WHERE user_id = ?1");
     static DELETE = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
-}
-
-/// The key that changes when an account is suspended or activated.
-pub(crate) fn key(user: &UserId) -> Key {
-    Key::row("user_suspensions", "user_id", user.as_str())
 }
 
 /// Suspends an account and ends its sessions. Idempotent. Users cannot suspend themselves, and a platform owner cannot be

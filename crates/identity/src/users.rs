@@ -4,10 +4,10 @@ use crate::audit::{self, Actor};
 use crate::events::{self, Entry};
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::secrets::Random;
-use crate::{Error, Result, Time, customers, names, user_deletions, user_search, user_suspensions};
-use store::{
-    Key, Row, Snapshot, Tx, Where, args, columns, insert, lock, select, sql, statements, update, upsert,
-};
+use crate::{Error, Result, Time, customers, names, user_terms};
+use store::{Row, Snapshot, Tx, Where, args, columns, insert, lock, select, sql, statements, update, upsert};
+
+pub use crate::account_keys::all as keys;
 
 /// A user account.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,11 +123,6 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
     })
 }
 
-/// The keys of an account's data and status.
-pub fn keys(id: &UserId) -> [Key; 3] {
-    [Key::row("users", "id", id.as_str()), user_suspensions::key(id), user_deletions::key(id)]
-}
-
 /// Creates an account and its personal customer.
 pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, actor: &Actor) -> Result<User> {
     let email = names::email(&new.email)?;
@@ -142,7 +137,7 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, act
     tx.exec(&INSERT, &values).map_err(Error::taken("users_email", "email", &email))?;
     keys(&new.id).into_iter().for_each(|key| tx.changed(key));
     customers::create_personal(tx, organization, &new.customer, &new.id, &profile.name, actor.now)?;
-    user_search::add(tx, organization, &new.id, &email, &profile.name)?;
+    user_terms::add(tx, organization, &new.id, &email, &profile.name)?;
     audit::note(tx, organization, actor, "user.created", new.id.as_str(), "")?;
     get(tx.snapshot(), &new.id)
 }
@@ -169,7 +164,7 @@ pub fn change(
     events::note(tx, actor.now, &Entry::user(id, organization))?;
     audit::note(tx, organization, actor, "user.changed", id.as_str(), "")?;
     let user = User { profile, ..user };
-    user_search::replace(tx, &user)?;
+    user_terms::replace(tx, organization, id, &user.email, &user.profile.name)?;
     Ok(user)
 }
 
@@ -186,7 +181,7 @@ pub(crate) fn verify_email(tx: &mut Tx<'_>, user: &User, now: Time) -> Result<bo
 /// Removes the personal data of an account that is being deleted.
 pub(crate) fn blank(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
     tx.exec(&BLANK, args![id])?;
-    user_search::remove(tx, id)?;
+    user_terms::remove(tx, id)?;
     tx.exec(&FORGET_ACTIVITY, args![id])?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     Ok(())
@@ -204,7 +199,7 @@ pub(crate) fn ids(
 /// Deletes the row of an account. The caller has deleted the rows that refer to it.
 pub(crate) fn remove(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
     tx.exec(&FORGET_ACTIVITY, args![id])?;
-    user_search::remove(tx, id)?;
+    user_terms::remove(tx, id)?;
     tx.exec(&REMOVE, args![id])?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     Ok(())
