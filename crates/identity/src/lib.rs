@@ -3,7 +3,7 @@
 //!
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
-//! - administration: `organizations`, `organization_deletions`, `branding`, `administrators`, `departures`, `invitations`,
+//! - administration: `organizations`, `organization_decisions`, `organization_deletions`, `branding`, `administrators`, `departures`, `invitations`,
 //!   `api_keys`, `programs`, `audit`, `audit_trail`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - payment providers: `billing`
@@ -56,6 +56,7 @@ pub mod leases;
 pub mod links;
 mod lookups;
 pub mod names;
+pub mod organization_decisions;
 pub mod organization_deletions;
 pub mod organizations;
 pub mod password_changes;

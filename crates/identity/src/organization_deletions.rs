@@ -13,7 +13,7 @@ use crate::{
     invitations, plans, services, sessions, subscriptions, user_deletions, users,
 };
 use std::time::Duration;
-use store::{Key, Snapshot, Tx, args, insert, sql, statements};
+use store::{Snapshot, Tx, args, insert, sql, statements};
 
 /// The time in which a deletion can be undone.
 pub const GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -43,11 +43,6 @@ statements! {
     static ERASED = sql("UPDATE organization_deletions SET erased_at = ?2 WHERE organization_id = ?1");
 }
 
-/// The key that changes when an organization is deleted or restored.
-pub fn key(id: &OrganizationId) -> Key {
-    Key::row("organization_deletions", "organization_id", id.as_str())
-}
-
 /// Deletes an organization. `platform` cannot be deleted.
 pub fn delete(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<()> {
     let id = &organization.id;
@@ -61,7 +56,7 @@ pub fn delete(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Re
         return Err(Error::NotFound { what: "organization" });
     }
     // Whatever asks whether anybody may sign in looks at suspensions.
-    let was_suspended = !organizations::suspend_deleted(tx, id, actor)?;
+    let was_suspended = !organizations::put_suspension(tx, id, None, actor)?;
     let row = args![id, i64::from(was_suspended), &actor.who, actor.now, actor.now + GRACE];
     tx.exec(&INSERT, row)?;
     organizations::keys(id).into_iter().for_each(|key| tx.changed(key));
@@ -156,7 +151,7 @@ pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor
     branding::delete(tx, id)?;
     organizations::blank(tx, id)?;
     tx.exec(&ERASED, args![id, actor.now])?;
-    tx.changed(key(id));
+    tx.changed(organizations::key_of_deletion(id));
     Ok(true)
 }
 

@@ -5,7 +5,7 @@
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
-use crate::{Error, Result, Time, administrators, names, organization_deletions};
+use crate::{Error, Result, Time, names};
 use store::{
     Key, Row, Snapshot, Tx, Where, args, insert, insert_if_absent, lock, select, sql, statements, upsert,
 };
@@ -232,7 +232,7 @@ pub fn keys(id: &OrganizationId) -> [Key; 5] {
         Key::row("organization_reviews", "organization_id", id.as_str()),
         key_of_suspension(id),
         key_of_rules(id),
-        organization_deletions::key(id),
+        key_of_deletion(id),
     ]
 }
 
@@ -244,6 +244,11 @@ pub(crate) fn key(id: &OrganizationId) -> Key {
 /// The key that changes when an organization is suspended or activated.
 pub(crate) fn key_of_suspension(id: &OrganizationId) -> Key {
     Key::row("organization_suspensions", "organization_id", id.as_str())
+}
+
+/// The key that changes when an organization is deleted or restored.
+pub fn key_of_deletion(id: &OrganizationId) -> Key {
+    Key::row("organization_deletions", "organization_id", id.as_str())
 }
 
 /// The key that changes when an organization changes a setting for its clients.
@@ -361,37 +366,25 @@ pub fn set_sign_up(
     Ok(organization)
 }
 
-/// Approves or rejects a pending organization. An organization is reviewed once, but one that was rejected can still be approved.
-pub fn review(
+/// Stores the decision about a pending organization. Returns false if it was reviewed before. The caller declares the change.
+pub(crate) fn decide(
     tx: &mut Tx<'_>,
-    organization: &Organization,
+    id: &OrganizationId,
     decision: Decision,
     reason: Option<&str>,
     actor: &Actor,
-) -> Result<Organization> {
-    let reason = audit::reason(reason)?;
-    let id = &organization.id;
-    tx.lock(&LOCK, id.into())?;
-    let row = args![id, decision.as_str(), reason.as_deref(), &actor.who, actor.now];
-    let mut is_decided = tx.exec(&REVIEW, row)? == 1;
-    // The owners of a rejected one may have left, and nobody could use it then.
-    let has_owner = is_decided || administrators::has_owner(tx.snapshot(), id)?;
-    if !is_decided && decision == Decision::Approved && has_owner {
-        is_decided = tx.exec(&APPROVE_AFTER_ALL, args![id, reason.as_deref(), &actor.who, actor.now])? == 1;
-    }
-    if !has_owner && decision == Decision::Approved {
-        let problem = "nobody owns this organization any more, so nobody could use it if it was approved; its users can register another one";
-        return Err(Error::refused("already_reviewed", problem));
-    }
-    if !is_decided {
-        let problem = "this organization has already been reviewed; one that was approved can be suspended, and one that was rejected can \
-                       still be approved";
-        return Err(Error::refused("already_reviewed", problem));
-    }
-    keys(id).into_iter().for_each(|key| tx.changed(key));
-    let action = format!("organization.{}", decision.as_str());
-    note_decision(tx, organization, actor, &action, reason.as_deref())?;
-    get(tx.snapshot(), id)
+) -> Result<bool> {
+    Ok(tx.exec(&REVIEW, args![id, decision.as_str(), reason, &actor.who, actor.now])? == 1)
+}
+
+/// Approves an organization that was rejected. Returns false if it was not. The caller declares the change.
+pub(crate) fn approve_after_all(
+    tx: &mut Tx<'_>,
+    id: &OrganizationId,
+    reason: Option<&str>,
+    actor: &Actor,
+) -> Result<bool> {
+    Ok(tx.exec(&APPROVE_AFTER_ALL, args![id, reason, &actor.who, actor.now])? == 1)
 }
 
 /// Notes what an owner of the server decides about an organization: for its administrators, and for the other owners, who do not
@@ -409,63 +402,14 @@ pub(crate) fn note_decision(
     audit::note(tx, &platform, actor, action, id.as_str(), &organization.slug)
 }
 
-/// Suspends an organization. Idempotent. `platform` cannot be suspended. One that is deleted stays suspended if it is restored.
-pub fn suspend(
+/// Stores the suspension of an organization. Returns false if it was suspended before.
+pub(crate) fn put_suspension(
     tx: &mut Tx<'_>,
-    organization: &Organization,
+    id: &OrganizationId,
     reason: Option<&str>,
     actor: &Actor,
-) -> Result<Organization> {
-    let reason = audit::reason(reason)?;
-    tx.lock(&LOCK, (&organization.id).into())?;
-    let organization = &get(tx.snapshot(), &organization.id)?;
-    if organization.slug == PLATFORM {
-        let problem = "the organization platform cannot be suspended";
-        return Err(Error::refused("platform_stays", problem));
-    }
-    if organization.status == Status::Deleted {
-        return organization_deletions::suspend(tx, organization, reason.as_deref(), actor);
-    }
-    if !matches!(organization.status, Status::Active | Status::Suspended) {
-        let status = organization.status.as_str();
-        let problem = format!("this organization is {status}; only an active one can be suspended");
-        return Err(Error::refused("organization_not_active", problem));
-    }
-    let id = &organization.id;
-    let is_new = tx.exec(&SUSPEND, args![id, reason.as_deref(), &actor.who, actor.now])? == 1;
-    keys(id).into_iter().for_each(|key| tx.changed(key));
-    if is_new {
-        note_decision(tx, organization, actor, "organization.suspended", reason.as_deref())?;
-    }
-    get(tx.snapshot(), id)
-}
-
-/// Ends the suspension of an organization. Idempotent.
-pub fn activate(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<Organization> {
-    tx.lock(&LOCK, (&organization.id).into())?;
-    let organization = &get(tx.snapshot(), &organization.id)?;
-    if organization.status == Status::Deleted {
-        let problem = "this organization is deleted; one of its owners can restore it within 30 days";
-        return Err(Error::refused("organization_not_active", problem));
-    }
-    if matches!(organization.status, Status::Pending | Status::Rejected) {
-        let status = organization.status.as_str();
-        let problem =
-            format!("this organization is {status}, not suspended; it becomes active when it is approved");
-        return Err(Error::refused("organization_not_active", problem));
-    }
-    let id = &organization.id;
-    let was_suspended = tx.exec(&ACTIVATE, args![id])? == 1;
-    keys(id).into_iter().for_each(|key| tx.changed(key));
-    if was_suspended {
-        note_decision(tx, organization, actor, "organization.activated", None)?;
-    }
-    get(tx.snapshot(), id)
-}
-
-/// Suspends an organization as a part of its deletion. Returns false if it was suspended before.
-pub(crate) fn suspend_deleted(tx: &mut Tx<'_>, id: &OrganizationId, actor: &Actor) -> Result<bool> {
-    let is_new = tx.exec(&SUSPEND, args![id, Option::<&str>::None, &actor.who, actor.now])? == 1;
+) -> Result<bool> {
+    let is_new = tx.exec(&SUSPEND, args![id, reason, &actor.who, actor.now])? == 1;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     Ok(is_new)
 }
@@ -482,11 +426,11 @@ pub(crate) fn suspend_anew(
     Ok(())
 }
 
-/// Ends the suspension that was a part of a deletion.
-pub(crate) fn end_suspension(tx: &mut Tx<'_>, id: &OrganizationId) -> Result<()> {
-    tx.exec(&ACTIVATE, args![id])?;
+/// Ends the suspension of an organization. Returns false if it was not suspended.
+pub(crate) fn end_suspension(tx: &mut Tx<'_>, id: &OrganizationId) -> Result<bool> {
+    let was_suspended = tx.exec(&ACTIVATE, args![id])? == 1;
     keys(id).into_iter().for_each(|key| tx.changed(key));
-    Ok(())
+    Ok(was_suspended)
 }
 
 /// Removes what the owners of a deleted organization wrote. The slug stays taken.

@@ -4,7 +4,7 @@ use crate::support::{TestIdentity, invalid, refused};
 use identity::administrators::Role;
 use identity::audit_trail::{self, Filter};
 use identity::organizations::{self, Decision, DeviceFlow, Organization, Status};
-use identity::{Result, organization_deletions};
+use identity::{Result, organization_decisions, organization_deletions};
 
 async fn review(
     test: &TestIdentity,
@@ -14,7 +14,7 @@ async fn review(
     let organization = organization.clone();
     test.write(move |tx, actor| {
         let reason = Some("looked at it");
-        organizations::review(tx, &organization, decision, reason, actor)
+        organization_decisions::review(tx, &organization, decision, reason, actor)
     })
     .await
 }
@@ -38,7 +38,7 @@ async fn a_pending_organization_is_reviewed_once() {
         })
         .await
         .expect("it is there");
-    let activated = test.write(move |tx, actor| organizations::activate(tx, &rejected, actor)).await;
+    let activated = test.write(move |tx, actor| organization_decisions::activate(tx, &rejected, actor)).await;
     assert_eq!(refused(activated), "organization_not_active");
     assert_eq!(
         refused(review(&test, &evil, Decision::Approved).await),
@@ -67,19 +67,19 @@ async fn an_active_organization_is_suspended_and_activated() {
     for _ in 0..2 {
         let stopped = acme.clone();
         let stopped =
-            test.write(move |tx, actor| organizations::suspend(tx, &stopped, Some("unpaid"), actor));
+            test.write(move |tx, actor| organization_decisions::suspend(tx, &stopped, Some("unpaid"), actor));
         assert_eq!(stopped.await.expect("idempotent").status, Status::Suspended);
     }
     for _ in 0..2 {
         let stopped = acme.clone();
-        let activated = test.write(move |tx, actor| organizations::activate(tx, &stopped, actor));
+        let activated = test.write(move |tx, actor| organization_decisions::activate(tx, &stopped, actor));
         assert_eq!(activated.await.expect("idempotent").status, Status::Active);
     }
     let platform = test.platform.clone();
-    let stopped = test.write(move |tx, actor| organizations::suspend(tx, &platform, None, actor));
+    let stopped = test.write(move |tx, actor| organization_decisions::suspend(tx, &platform, None, actor));
     assert_eq!(refused(stopped.await), "platform_stays");
     let pending = test.pending_organization("later").await;
-    let stopped = test.write(move |tx, actor| organizations::suspend(tx, &pending, None, actor));
+    let stopped = test.write(move |tx, actor| organization_decisions::suspend(tx, &pending, None, actor));
     assert_eq!(refused(stopped.await), "organization_not_active");
 }
 
@@ -94,7 +94,8 @@ async fn a_deleted_organization_that_is_suspended_stays_so_when_it_is_restored()
     let deleted = test.read(move |snapshot| organizations::get(snapshot, &id)).await.expect("reads");
     for _ in 0..2 {
         let deleted = deleted.clone();
-        let stopped = test.write(move |tx, actor| organizations::suspend(tx, &deleted, Some("spam"), actor));
+        let stopped =
+            test.write(move |tx, actor| organization_decisions::suspend(tx, &deleted, Some("spam"), actor));
         assert_eq!(stopped.await.expect("idempotent").status, Status::Deleted);
     }
     let restored = test.write(move |tx, actor| organization_deletions::restore(tx, &deleted, actor)).await;

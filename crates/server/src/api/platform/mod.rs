@@ -11,6 +11,7 @@ use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json, List, Params};
 use crate::web::path::Path;
 use identity::audit;
+use identity::organization_decisions;
 use identity::organizations::{self, Decision, Organization};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -66,7 +67,7 @@ pub(crate) async fn review(
     let decision = Decision::parse(&body.decision)?;
     let reviewed = caller.write("organization.review", move |tx, actor| {
         let organization = organizations::find(tx.snapshot(), &slug)?;
-        organizations::review(tx, &organization, decision, body.reason.as_deref(), actor)
+        organization_decisions::review(tx, &organization, decision, body.reason.as_deref(), actor)
     });
     Ok(Json(show(&caller, reviewed.await?)))
 }
@@ -78,7 +79,7 @@ pub(crate) async fn suspend(
 ) -> Result<Json<OrganizationBody>> {
     let suspended = caller.write("organization.suspend", move |tx, actor| {
         let organization = organizations::find(tx.snapshot(), &slug)?;
-        organizations::suspend(tx, &organization, body.reason.as_deref(), actor)
+        organization_decisions::suspend(tx, &organization, body.reason.as_deref(), actor)
     });
     Ok(Json(show(&caller, suspended.await?)))
 }
@@ -89,7 +90,7 @@ pub(crate) async fn activate(
 ) -> Result<Json<OrganizationBody>> {
     let activated = caller.write("organization.activate", move |tx, actor| {
         let organization = organizations::find(tx.snapshot(), &slug)?;
-        organizations::activate(tx, &organization, actor)
+        organization_decisions::activate(tx, &organization, actor)
     });
     Ok(Json(show(&caller, activated.await?)))
 }

@@ -8,6 +8,7 @@ mod power;
 
 use identity::audit::Actor;
 use identity::clients::DEVICE_GRANT;
+use identity::organization_decisions;
 use identity::organizations::{self, Organization};
 use identity::sessions;
 use identity::user_suspensions;
@@ -109,7 +110,8 @@ pub(crate) async fn end_sessions_of_ada(server: &TestServer) {
 }
 
 pub(crate) async fn suspend_acme(server: &TestServer) {
-    in_acme(server, |tx, acme, actor| organizations::suspend(tx, acme, None, actor).map(|_| ())).await;
+    in_acme(server, |tx, acme, actor| organization_decisions::suspend(tx, acme, None, actor).map(|_| ()))
+        .await;
 }
 
 /// Status and error of a refusal, which is an RFC error object and nothing else, and which nobody keeps.

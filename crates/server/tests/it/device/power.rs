@@ -6,6 +6,7 @@ use super::{
 };
 use crate::support::{Admin, text};
 use identity::ids::{CustomerId, OrganizationId, UserId};
+use identity::organization_decisions;
 use identity::organizations;
 use identity::users::{self, NewUser};
 use identity::{Time, clients, passwords};
@@ -85,7 +86,7 @@ async fn a_suspended_organization_gives_no_codes_and_no_tokens() {
     assert_eq!(refusal(&poll(&server, &codes).await), error(400, "access_denied"));
     let more = server.post("/auth/device/code", &[("client_id", server.client("cli"))]).send().await;
     assert_eq!(refusal(&more), error(400, "unauthorized_client"));
-    in_acme(&server, |tx, acme, actor| organizations::activate(tx, acme, actor).map(|_| ())).await;
+    in_acme(&server, |tx, acme, actor| organization_decisions::activate(tx, acme, actor).map(|_| ())).await;
     assert_eq!(refusal(&poll(&server, &codes).await), error(400, "authorization_pending"), "nobody approved");
     server.stop().await;
 }

@@ -273,7 +273,10 @@ async fn a_refresh_token_ends_with_its_time_its_session_its_user_and_its_organiz
     let stopped = ada_on_a_device(&server).await;
     suspend_acme(&server).await;
     refused("cli", &stopped).await;
-    in_acme(&server, |tx, acme, actor| identity::organizations::activate(tx, acme, actor).map(|_| ())).await;
+    in_acme(&server, |tx, acme, actor| {
+        identity::organization_decisions::activate(tx, acme, actor).map(|_| ())
+    })
+    .await;
     assert_eq!(reads(&server, &stopped).await, 200, "it goes on with its organization");
 
     suspend_ada(&server).await;
