@@ -10,7 +10,7 @@ use crate::organizations::{self, Organization, Status};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
 use crate::services::{self, Service};
-use crate::{Error, Result, Time, names, programs};
+use crate::{Error, Result, Time, names, program_scopes};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, select, sql, statements, update};
 
 /// What every key begins with, so that scanners recognise a leaked one.
@@ -154,7 +154,7 @@ pub fn create(
     actor: &Actor,
 ) -> Result<ApiKey> {
     if new.service.is_none() {
-        programs::refuse_platform(organization)?;
+        program_scopes::refuse_platform(organization)?;
     }
     let name = names::display("name", &new.name)?;
     if new.expires_at.is_some_and(|at| at <= actor.now) {
@@ -194,8 +194,8 @@ pub fn chosen(requested: Option<&[String]>, of_service: bool) -> Result<Scope> {
     match requested {
         None | Some([]) if of_service => Ok(Scope::parse(&SERVICE_SCOPES.join(" "))),
         requested => {
-            let known = if of_service { SERVICE_SCOPES } else { programs::SCOPES };
-            programs::chosen(requested.unwrap_or_default(), known)
+            let known = if of_service { SERVICE_SCOPES } else { program_scopes::SCOPES };
+            program_scopes::chosen(requested.unwrap_or_default(), known)
         }
     }
 }

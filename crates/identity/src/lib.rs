@@ -4,7 +4,7 @@
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
 //! - administration: `organizations`, `organization_decisions`, `organization_deletions`, `branding`, `administrators`, `departures`, `invitations`,
-//!   `api_keys`, `programs`, `audit`, `audit_trail`, `links`
+//!   `api_keys`, `program_scopes`, `programs`, `audit`, `audit_trail`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - payment providers: `billing`
 //! - events for products: `events`
@@ -63,6 +63,7 @@ pub mod password_changes;
 pub mod passwords;
 pub mod pending_device_codes;
 pub mod plans;
+mod program_scopes;
 pub mod programs;
 pub mod revoked_tokens;
 pub mod scan;

@@ -10,7 +10,9 @@ use crate::audit::{self, Actor};
 use crate::ids::{self, ApiKeyId, ClientId, LinkId, SessionId, UserId};
 use crate::secrets::{self, Hash, Random};
 use crate::users::{self, User};
-use crate::{Error, Result, Time, administrators, api_keys, clients, organizations, passwords, programs};
+use crate::{
+    Error, Result, Time, administrators, api_keys, clients, organizations, passwords, program_scopes,
+};
 use std::time::Duration;
 use store::{Snapshot, Sql, Tx, args, insert, sql, statements};
 
@@ -239,7 +241,7 @@ fn may_make(snapshot: &mut Snapshot<'_>, maker: &str, user: &User) -> Result<boo
     } else {
         None
     };
-    Ok(scope.is_some_and(|scope| scope.contains(programs::USER_LINKS)))
+    Ok(scope.is_some_and(|scope| scope.contains(program_scopes::USER_LINKS)))
 }
 
 /// Whether a link was used after `moment`, for a browser that sends its form twice.

@@ -6,7 +6,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{ClientId, OrganizationId};
 use crate::organizations::Organization;
 use crate::scopes::Scope;
-use crate::{Access, Error, Result, Time, programs, revoked_tokens};
+use crate::{Access, Error, Result, Time, program_scopes, revoked_tokens};
 use store::{Snapshot, Tx, args, sql, statements};
 
 statements! {
@@ -21,8 +21,8 @@ pub fn grant_scopes(
     scopes: &[String],
     actor: &Actor,
 ) -> Result<Client> {
-    programs::refuse_platform(organization)?;
-    let scope = programs::chosen(scopes, programs::SCOPES)?;
+    program_scopes::refuse_platform(organization)?;
+    let scope = program_scopes::chosen(scopes, program_scopes::SCOPES)?;
     tx.lock(&secrets::LOCK, id.into())?;
     let client = in_organization(tx.snapshot(), &organization.id, id)?;
     if client.kind != Kind::Machine {
