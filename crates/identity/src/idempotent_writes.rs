@@ -3,7 +3,7 @@
 //! server sends it.
 
 use crate::ids::{self, IdempotentWriteId};
-use crate::sealed::SealedColumn;
+use crate::sealed_column::SealedColumn;
 use crate::secrets::{self, Hash, Random, SecretKey};
 use crate::{Result, Time};
 use base64::Engine as _;

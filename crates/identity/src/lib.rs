@@ -13,7 +13,7 @@
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
-//! - operation: `cleanup`, `idempotent_writes`, `leases`, `settings`, `sealed`, `database_move`
+//! - operation: `cleanup`, `idempotent_writes`, `leases`, `settings`, `sealed_column`, `sealed`, `database_move`
 //! - caches, the only asynchronous part: [`Lookups`] for frequent reads, `pending_device_codes` for polls; `access` and
 //!   `verified_tokens` for access tokens, `weights`
 //!
@@ -70,6 +70,7 @@ pub mod scan;
 pub mod schema;
 pub mod scopes;
 pub mod sealed;
+mod sealed_column;
 pub mod secrets;
 pub mod services;
 pub mod sessions;

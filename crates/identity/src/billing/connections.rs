@@ -7,7 +7,7 @@ use super::{ExternalId, customers, events, prices, subscriptions, walks};
 use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, OrganizationId, UserId};
 use crate::organizations::{self, Organization};
-use crate::sealed::SealedColumn;
+use crate::sealed_column::SealedColumn;
 use crate::secrets::{Random, SecretKey};
 use crate::{Error, Result, Time, names};
 use std::fmt::Display;
