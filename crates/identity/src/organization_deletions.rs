@@ -5,7 +5,7 @@
 //! tokens and addresses contain it, so nobody else may get it.
 
 use crate::audit::{self, Actor};
-use crate::billing::connections;
+use crate::billing::removal;
 use crate::ids::{OrganizationId, UserId};
 use crate::organizations::{self, Organization, PLATFORM, Status};
 use crate::{
@@ -111,7 +111,7 @@ pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor
         return Ok(true);
     }
     // Each kind only after those that refer to it: one connection at a time goes, and others may be left.
-    if connections::erase_some(tx, id, most)? > 0 {
+    if removal::erase_some(tx, id, most)? > 0 {
         return Ok(false);
     }
     let mut left = most;

@@ -35,7 +35,13 @@ impl SealedColumn {
         }
     }
 
-    pub(crate) fn reseal(&self, tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Random) -> Result<u64> {
+    pub(crate) fn reseal(
+        &self,
+        tx: &mut Tx<'_>,
+        from: &SecretKey,
+        to: &SecretKey,
+        random: &dyn Random,
+    ) -> Result<u64> {
         let Some(set) = self.set else { return Ok(0) };
         let (mut count, mut after) = (0, String::new());
         loop {

@@ -3,7 +3,7 @@
 //! A connection is made without a secret, because the provider needs its address before it shows the secret. Deleting a
 //! connection takes effect at once; the janitor deletes its rows in slices.
 
-use super::{ExternalId, customers, events, prices, subscriptions, walks};
+use super::ExternalId;
 use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, OrganizationId, UserId};
 use crate::organizations::{self, Organization};
@@ -239,31 +239,20 @@ pub fn list(
     Ok(snapshot.all(&sql, &args, read)?)
 }
 
-/// Deletes up to `most` rows of a deleted connection, if there is one. Returns the number of deleted rows.
-pub fn erase_deleted(tx: &mut Tx<'_>, most: i64) -> Result<i64> {
-    let deleted: Option<BillingConnectionId> = tx.one(&DELETED, args![], |row| row.get(0))?;
-    deleted.map_or(Ok(0), |id| erase(tx, &id, most))
+/// A connection that was deleted and still has rows.
+pub(super) fn next_deleted(tx: &mut Tx<'_>) -> Result<Option<BillingConnectionId>> {
+    Ok(tx.one(&DELETED, args![], |row| row.get(0))?)
 }
 
-/// Deletes up to `most` rows of the connections of an organization. Returns the number of deleted rows.
-pub(crate) fn erase_some(tx: &mut Tx<'_>, organization: &OrganizationId, most: i64) -> Result<i64> {
-    let next: Option<BillingConnectionId> =
-        tx.one(&OF_ORGANIZATION, args![organization], |row| row.get(0))?;
-    next.map_or(Ok(0), |id| erase(tx, &id, most))
+/// A connection of this organization, deleted or not.
+pub(super) fn next_of(tx: &mut Tx<'_>, organization: &OrganizationId) -> Result<Option<BillingConnectionId>> {
+    Ok(tx.one(&OF_ORGANIZATION, args![organization], |row| row.get(0))?)
 }
 
-fn erase(tx: &mut Tx<'_>, id: &BillingConnectionId, most: i64) -> Result<i64> {
-    let mut left = most;
-    left -= events::erase(tx, id, left)?;
-    left -= subscriptions::erase(tx, id, left)?;
-    left -= customers::erase(tx, id, left)?;
-    left -= prices::erase(tx, id, left)?;
-    left -= walks::erase(tx, id, left)?;
-    if left > 0 {
-        tx.exec(&REMOVE, args![id])?;
-        left -= 1;
-    }
-    Ok(most - left)
+/// Deletes the row of a connection. The caller has deleted the rows that refer to it.
+pub(super) fn remove(tx: &mut Tx<'_>, id: &BillingConnectionId) -> Result<()> {
+    tx.exec(&REMOVE, args![id])?;
+    Ok(())
 }
 
 /// The sealed secrets.

@@ -12,9 +12,10 @@
 //! | `canceled`, `incomplete_expired` | `canceled`, for good |
 
 use super::connections::{self, Connection};
+use super::external_id::{ExternalId, PLACE_LENGTH};
 use super::same_second::{self, Change};
 use super::walks::{self, Kind, Slice};
-use super::{ExternalId, PLACE_LENGTH, customers, prices};
+use super::{customers, prices};
 use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, CustomerId, SubscriptionId};
 use crate::subscriptions::{self, Buyer, NewSubscription, Status, Subscription, SubscriptionPatch};

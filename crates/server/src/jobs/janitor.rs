@@ -13,7 +13,7 @@ use super::key_maker::KeyMaker;
 use super::slices::Slices;
 use crate::clock::Clock;
 use identity::audit::Actor;
-use identity::billing::{connections, events, walks};
+use identity::billing::{events, removal, walks};
 use identity::cleanup;
 use identity::ids::SubscriptionId;
 use identity::keys::Algorithm;
@@ -221,7 +221,7 @@ impl Janitor {
     /// Deletes the rows of billing connections that were deleted. A turn runs a bounded number of commands.
     async fn erase_connections(&self) -> identity::Result<()> {
         for _ in 0..PAGES {
-            let erased = self.slices.write("billing.erase", SLICE, connections::erase_deleted).await?;
+            let erased = self.slices.write("billing.erase", SLICE, removal::erase_deleted).await?;
             if erased.result == 0 {
                 return Ok(());
             }
