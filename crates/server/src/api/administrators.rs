@@ -4,7 +4,7 @@
 use super::invitations::{self, InvitationBody};
 use super::keys::{self, KeyBody};
 use crate::openapi::words;
-use crate::web::administration::{Administrator, Owner, OwnerOrSelf};
+use crate::web::administration::{Administrator, Owner, OwnerOrSelf, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json, List, Page, Params, rfc3339};
@@ -64,12 +64,12 @@ pub(crate) async fn change(
     admin: Owner,
     Path((_, user)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
-) -> Result<Json<AdministratorBody>> {
+) -> Written<Json<AdministratorBody>> {
     let (user, role) = (UserId::parse(&user)?, Role::parse(&body.role)?);
     let changed = admin.write("administrator.change", move |tx, by| {
-        administrators::change_role(tx, &by.organization.id, &user, role, by.actor)
+        Ok(Json(show(administrators::change_role(tx, &by.organization.id, &user, role, by.actor)?)))
     });
-    Ok(Json(show(changed.await?)))
+    changed.await
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -133,7 +133,7 @@ pub(crate) struct RemovedBody {
 }
 
 impl RemovedBody {
-    pub(super) fn new(user: UserId, revoked: bool, made: Made) -> RemovedBody {
+    pub(super) fn new(user: &UserId, revoked: bool, made: Made) -> RemovedBody {
         let secret = |made: MadeSecret| MadeSecretBody {
             id: made.secret.id.to_string(),
             client_id: made.client.to_string(),
@@ -158,14 +158,14 @@ pub(crate) async fn remove(
     admin: OwnerOrSelf,
     Path((_, user)): Path<(String, String)>,
     Params(query): Params<RemoveQuery>,
-) -> Result<Json<RemovedBody>> {
+) -> Written<Json<RemovedBody>> {
     let (user, revoke) = (UserId::parse(&user)?, query.revokes()?);
-    let leaving = user.clone();
     let removed = admin.write("administrator.remove", move |tx, by| {
         if revoke {
             administrators::require_owner(by.role)?;
         }
-        departures::remove_administrator(tx, &by.organization.id, &leaving, revoke, by.actor)
+        let made = departures::remove_administrator(tx, &by.organization.id, &user, revoke, by.actor)?;
+        Ok(Json(RemovedBody::new(&user, revoke, made)))
     });
-    Ok(Json(RemovedBody::new(user, revoke, removed.await?)))
+    removed.await
 }

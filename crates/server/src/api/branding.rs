@@ -2,7 +2,7 @@
 //! its owners change it, as with its settings.
 
 use crate::openapi::words;
-use crate::web::administration::{Administrator, Owner};
+use crate::web::administration::{Administrator, Owner, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json};
@@ -41,9 +41,10 @@ pub(crate) async fn get(admin: Administrator) -> Result<Json<BrandingBody>> {
 }
 
 /// Replaces all of it.
-pub(crate) async fn put(owner: Owner, Body(body): Body<SetBody>) -> Result<Json<BrandingBody>> {
+pub(crate) async fn put(owner: Owner, Body(body): Body<SetBody>) -> Written<Json<BrandingBody>> {
     let branding = Branding { contact: body.contact };
-    let changed =
-        owner.write("branding.change", move |tx, by| branding::put(tx, by.organization, &branding, by.actor));
-    Ok(Json(show(changed.await?)))
+    let changed = owner.write("branding.change", move |tx, by| {
+        Ok(Json(show(branding::put(tx, by.organization, &branding, by.actor)?)))
+    });
+    changed.await
 }

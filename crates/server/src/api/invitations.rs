@@ -2,7 +2,7 @@
 //! link's secret. An answer does not reveal whether the invited address has an account.
 
 use crate::openapi::words;
-use crate::web::administration::{Administrator, Caller, Owner};
+use crate::web::administration::{Administrator, Caller, Owner, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
@@ -95,24 +95,25 @@ pub(crate) async fn list(
     Ok(Json(List::new(found.await?, &page, |invitation| invitation.id.to_string(), show)))
 }
 
-pub(crate) async fn create(admin: Owner, Body(body): Body<CreateBody>) -> Result<Created<SentBody>> {
+pub(crate) async fn create(admin: Owner, Body(body): Body<CreateBody>) -> Written<Created<SentBody>> {
     let offer = Offer::Role(Role::parse(&body.role)?);
     let new = NewInvitation::generate(body.email, offer, admin.now(), admin.random());
     let (url, inviter) = (url(&admin, &new), admin.user.clone());
     let made = admin.write("invitation.create", move |tx, by| {
-        invitations::create(tx, by.organization, &new, &inviter, by.actor)
+        let made = invitations::create(tx, by.organization, &new, &inviter, by.actor)?;
+        Ok(Created(SentBody::new(made, url.clone())))
     });
-    Ok(Created(SentBody::new(made.await?, url)))
+    made.await
 }
 
 pub(crate) async fn revoke(
     admin: Owner,
     Path((_, invitation)): Path<(String, String)>,
-) -> Result<StatusCode> {
+) -> Written<StatusCode> {
     let id = InvitationId::parse(&invitation)?;
     let revoked = admin.write("invitation.revoke", move |tx, by| {
-        invitations::revoke(tx, &by.organization.id, &id, by.actor)
+        invitations::revoke(tx, &by.organization.id, &id, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    revoked.await?;
-    Ok(StatusCode::NO_CONTENT)
+    revoked.await
 }

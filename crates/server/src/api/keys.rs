@@ -2,7 +2,7 @@
 //! revoke them, and no key can do either.
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator, Owner};
+use crate::web::administration::{Admin, Administrator, Owner, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, parse_time, rfc3339};
@@ -87,7 +87,7 @@ pub(crate) async fn list(admin: Administrator, page: Page<ApiKeyId>) -> Result<J
     Ok(Json(List::new(found.await?, &page, |key| key.id.to_string(), show)))
 }
 
-pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Result<Created<KeyBody>> {
+pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Written<Created<KeyBody>> {
     let generated = Generated::new(owner.now(), owner.random());
     let key = generated.key.clone();
     let new = NewApiKey {
@@ -98,9 +98,11 @@ pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Result
         created_by: Some(owner.user.clone()),
         expires_at: body.expires_at.as_deref().map(|time| parse_time(EXPIRES_AT, time)).transpose()?,
     };
-    let made =
-        owner.write("api_key.create", move |tx, by| api_keys::create(tx, by.organization, &new, by.actor));
-    Ok(Created(KeyBody { key: Some(key), ..show(made.await?) }))
+    let made = owner.write("api_key.create", move |tx, by| {
+        let shown = show(api_keys::create(tx, by.organization, &new, by.actor)?);
+        Ok(Created(KeyBody { key: Some(key.clone()), ..shown }))
+    });
+    made.await
 }
 
 pub(crate) async fn get(
@@ -112,10 +114,11 @@ pub(crate) async fn get(
     Ok(Json(show(found.await?)))
 }
 
-pub(crate) async fn revoke(admin: Admin, Path((_, key)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn revoke(admin: Admin, Path((_, key)): Path<(String, String)>) -> Written<StatusCode> {
     let key = ApiKeyId::parse(&key)?;
-    let revoked = admin
-        .write("api_key.revoke", move |tx, by| api_keys::revoke(tx, &by.organization.id, &key, by.actor));
-    revoked.await?;
-    Ok(StatusCode::NO_CONTENT)
+    let revoked = admin.write("api_key.revoke", move |tx, by| {
+        api_keys::revoke(tx, &by.organization.id, &key, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
+    });
+    revoked.await
 }

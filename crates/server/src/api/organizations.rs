@@ -1,7 +1,7 @@
 //! `/api/organizations`: the organizations that a user administers, and new ones.
 
 use crate::openapi::words;
-use crate::web::administration::{Administrator, Caller, Owner, OwnerOfDeleted, PlatformUser};
+use crate::web::administration::{Administrator, Owner, OwnerOfDeleted, PlatformUser, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, Slug, rfc3339, sent};
@@ -9,7 +9,7 @@ use http::StatusCode;
 use identity::ids::OrganizationId;
 use identity::organization_deletions;
 use identity::organizations::{self, DeviceFlow, Organization, Status};
-use identity::{Error, administrators, names};
+use identity::{administrators, names};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -29,9 +29,10 @@ pub(crate) struct OrganizationBody {
     created_at: String,
 }
 
-pub(super) fn show(caller: &Caller, organization: Organization) -> OrganizationBody {
+/// `sign_up` is what holds where an organization does not say whether people may create their own accounts.
+pub(super) fn show(sign_up: bool, organization: Organization) -> OrganizationBody {
     OrganizationBody {
-        sign_up: caller.allows_sign_up(&organization),
+        sign_up: organization.allows_sign_up(sign_up),
         id: organization.id.to_string(),
         slug: organization.slug,
         name: organization.name,
@@ -109,7 +110,7 @@ pub(crate) async fn list(
     let (user, cursor, fetch) = (caller.user.clone(), page.cursor.clone(), page.fetch());
     let found = caller
         .list(move |snapshot| organizations::list(snapshot, Some(&user), status, cursor.as_deref(), fetch));
-    let show = |organization| show(&caller, organization);
+    let show = |organization| show(caller.sign_up(), organization);
     Ok(Json(List::new(found.await?, &page, |organization: &Organization| organization.slug.clone(), show)))
 }
 
@@ -118,9 +119,9 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     caller: PlatformUser,
     Body(body): Body<CreateBody>,
-) -> Result<Created<OrganizationBody>> {
+) -> Written<Created<OrganizationBody>> {
     let id = OrganizationId::new(caller.now(), caller.random());
-    let user = caller.user.clone();
+    let (user, sign_up) = (caller.user.clone(), caller.sign_up());
     let made = caller.write("organization.create", move |tx, actor| {
         let approved = administrators::is_platform_owner(tx.snapshot(), &user)?;
         if !approved {
@@ -128,17 +129,18 @@ pub(crate) async fn create(
         }
         let organization = organizations::create(tx, &id, &body.slug, &body.name, approved, actor)?;
         administrators::add_creator(tx, &organization, &user, actor)?;
-        Ok::<_, Error>(organization)
+        Ok(Created(show(sign_up, organization)))
     });
-    Ok(Created(show(&caller, made.await?)))
+    made.await
 }
 
 pub(crate) async fn get(admin: Administrator) -> Json<OrganizationBody> {
-    Json(show(&admin, admin.organization.clone()))
+    Json(show(admin.sign_up(), admin.organization.clone()))
 }
 
-pub(crate) async fn change(admin: Owner, Body(body): Body<ChangeBody>) -> Result<Json<OrganizationBody>> {
+pub(crate) async fn change(admin: Owner, Body(body): Body<ChangeBody>) -> Written<Json<OrganizationBody>> {
     let device_flow = body.device_flow.as_deref().map(DeviceFlow::parse).transpose()?;
+    let sign_up = admin.sign_up();
     let changed = admin.write("organization.change", move |tx, by| {
         let mut organization = by.organization.clone();
         if let Some(device_flow) = device_flow {
@@ -150,23 +152,25 @@ pub(crate) async fn change(admin: Owner, Body(body): Body<ChangeBody>) -> Result
         if let Some(name) = &body.name {
             organization = organizations::rename(tx, &organization, name, by.actor)?;
         }
-        Ok::<_, Error>(organization)
+        Ok(Json(show(sign_up, organization)))
     });
-    Ok(Json(show(&admin, changed.await?)))
+    changed.await
 }
 
 /// For 30 days, `restore` undoes it.
-pub(crate) async fn delete(admin: Owner) -> Result<StatusCode> {
-    admin
-        .write("organization.delete", |tx, by| organization_deletions::delete(tx, by.organization, by.actor))
-        .await?;
-    Ok(StatusCode::NO_CONTENT)
+pub(crate) async fn delete(admin: Owner) -> Written<StatusCode> {
+    let deleted = admin.write("organization.delete", |tx, by| {
+        organization_deletions::delete(tx, by.organization, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
+    });
+    deleted.await
 }
 
 /// `DELETE /api/organizations/{org}/deletion`
-pub(crate) async fn restore(admin: OwnerOfDeleted) -> Result<Json<OrganizationBody>> {
-    let restored = admin.write("organization.restore", |tx, by| {
-        organization_deletions::restore(tx, by.organization, by.actor)
+pub(crate) async fn restore(admin: OwnerOfDeleted) -> Written<Json<OrganizationBody>> {
+    let sign_up = admin.sign_up();
+    let restored = admin.write("organization.restore", move |tx, by| {
+        Ok(Json(show(sign_up, organization_deletions::restore(tx, by.organization, by.actor)?)))
     });
-    Ok(Json(show(&admin, restored.await?)))
+    restored.await
 }

@@ -1,7 +1,7 @@
 //! `/api/organizations/{org}/plans`: the plans of an organization.
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Slug, nullable, rfc3339, sent};
@@ -147,11 +147,12 @@ pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<
     Ok(Json(List::new(found.await?, &page, |plan| plan.slug.clone(), show)))
 }
 
-pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<PlanBody>> {
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Written<Created<PlanBody>> {
     let new = body.new_plan(PlanId::new(admin.now(), admin.random()));
-    let made =
-        admin.write("plan.create", move |tx, by| plans::create(tx, &by.organization.id, &new, by.actor));
-    Ok(Created(show(made.await?)))
+    let made = admin.write("plan.create", move |tx, by| {
+        Ok(Created(show(plans::create(tx, &by.organization.id, &new, by.actor)?)))
+    });
+    made.await
 }
 
 pub(crate) async fn get(
@@ -167,7 +168,7 @@ pub(crate) async fn change(
     admin: Admin,
     Path((_, plan)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
-) -> Result<Json<PlanBody>> {
+) -> Written<Json<PlanBody>> {
     let patch = PlanPatch {
         name: body.name,
         price_cents: body.price_cents,
@@ -177,16 +178,16 @@ pub(crate) async fn change(
     };
     let changed = admin.write("plan.change", move |tx, by| {
         let plan = plans::find(tx.snapshot(), &by.organization.id, &plan)?;
-        plans::patch(tx, &plan, &patch, by.actor)
+        Ok(Json(show(plans::patch(tx, &plan, &patch, by.actor)?)))
     });
-    Ok(Json(show(changed.await?)))
+    changed.await
 }
 
-pub(crate) async fn delete(admin: Admin, Path((_, plan)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn delete(admin: Admin, Path((_, plan)): Path<(String, String)>) -> Written<StatusCode> {
     let deleted = admin.write("plan.delete", move |tx, by| {
         let plan = plans::find(tx.snapshot(), &by.organization.id, &plan)?;
-        catalog::delete_plan(tx, &plan, by.actor)
+        catalog::delete_plan(tx, &plan, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    deleted.await?;
-    Ok(StatusCode::NO_CONTENT)
+    deleted.await
 }

@@ -1,7 +1,7 @@
 //! `/api/organizations/{org}/services`: the products of an organization.
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339, sent};
@@ -86,13 +86,14 @@ pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<
     Ok(Json(List::new(found.await?, &page, |service| service.slug.clone(), show)))
 }
 
-pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<ServiceBody>> {
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Written<Created<ServiceBody>> {
     let access_token_typ = typ(body.access_token_typ.as_deref())?.unwrap_or_default();
     let id = ServiceId::new(admin.now(), admin.random());
     let new = NewService { id, slug: body.slug, name: body.name, access_token_typ };
-    let made = admin
-        .write("service.create", move |tx, by| services::create(tx, &by.organization.id, &new, by.actor));
-    Ok(Created(show(made.await?)))
+    let made = admin.write("service.create", move |tx, by| {
+        Ok(Created(show(services::create(tx, &by.organization.id, &new, by.actor)?)))
+    });
+    made.await
 }
 
 pub(crate) async fn get(
@@ -108,7 +109,7 @@ pub(crate) async fn change(
     admin: Admin,
     Path((_, slug)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
-) -> Result<Json<ServiceBody>> {
+) -> Written<Json<ServiceBody>> {
     let typ = typ(body.access_token_typ.as_deref())?;
     let changed = admin.write("service.change", move |tx, by| {
         let mut service = services::find(tx.snapshot(), &by.organization.id, &slug)?;
@@ -118,16 +119,16 @@ pub(crate) async fn change(
         if let Some(typ) = typ {
             service = services::set_access_token_typ(tx, &service, typ, by.actor)?;
         }
-        Ok(service)
+        Ok(Json(show(service)))
     });
-    Ok(Json(show(changed.await?)))
+    changed.await
 }
 
-pub(crate) async fn delete(admin: Admin, Path((_, slug)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn delete(admin: Admin, Path((_, slug)): Path<(String, String)>) -> Written<StatusCode> {
     let deleted = admin.write("service.delete", move |tx, by| {
         let service = services::find(tx.snapshot(), &by.organization.id, &slug)?;
-        catalog::delete_service(tx, &service, by.actor)
+        catalog::delete_service(tx, &service, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    deleted.await?;
-    Ok(StatusCode::NO_CONTENT)
+    deleted.await
 }

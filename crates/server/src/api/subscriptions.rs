@@ -1,7 +1,7 @@
 //! `/api/organizations/{org}/subscriptions`: the subscriptions of customers to plans.
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, nullable, parse_time, rfc3339, sent};
@@ -149,7 +149,7 @@ pub(crate) async fn list(
     Ok(Json(List::new(found.await?, &page, |subscription| subscription.id.to_string(), show)))
 }
 
-pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<SubscriptionBody>> {
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Written<Created<SubscriptionBody>> {
     let now = admin.now();
     let end = body.current_period_end.as_deref();
     let new = NewSubscription {
@@ -161,9 +161,9 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         plan: body.plan,
     };
     let made = admin.write("subscription.create", move |tx, by| {
-        subscriptions::create(tx, &by.organization.id, &new, by.actor)
+        Ok(Created(show(subscriptions::create(tx, &by.organization.id, &new, by.actor)?)))
     });
-    Ok(Created(show(made.await?)))
+    made.await
 }
 
 pub(crate) async fn get(
@@ -179,7 +179,7 @@ pub(crate) async fn change(
     admin: Admin,
     Path((_, id)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
-) -> Result<Json<SubscriptionBody>> {
+) -> Written<Json<SubscriptionBody>> {
     let id = SubscriptionId::parse(&id)?;
     let current_period_end = match body.current_period_end {
         Some(Some(end)) => Some(Some(parse_time(PERIOD_END, &end)?)),
@@ -190,17 +190,17 @@ pub(crate) async fn change(
     let patch = SubscriptionPatch { plan: body.plan, status, current_period_end, access_until: None };
     let changed = admin.write("subscription.change", move |tx, by| {
         let subscription = subscriptions::get(tx.snapshot(), &by.organization.id, &id)?;
-        subscriptions::patch(tx, &subscription, &patch, by.actor)
+        Ok(Json(show(subscriptions::patch(tx, &subscription, &patch, by.actor)?)))
     });
-    Ok(Json(show(changed.await?)))
+    changed.await
 }
 
-pub(crate) async fn delete(admin: Admin, Path((_, id)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn delete(admin: Admin, Path((_, id)): Path<(String, String)>) -> Written<StatusCode> {
     let id = SubscriptionId::parse(&id)?;
     let deleted = admin.write("subscription.delete", move |tx, by| {
         let subscription = subscriptions::get(tx.snapshot(), &by.organization.id, &id)?;
-        subscriptions::delete(tx, &subscription, by.actor)
+        subscriptions::delete(tx, &subscription, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    deleted.await?;
-    Ok(StatusCode::NO_CONTENT)
+    deleted.await
 }

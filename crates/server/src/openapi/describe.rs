@@ -16,6 +16,7 @@ use crate::web::path::Path;
 use crate::web::service_key::ServiceKey;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use endpoint::idempotency::Outcome;
 use http::StatusCode;
 use identity::programs::Need;
 use std::borrow::Cow;
@@ -112,6 +113,13 @@ where
 // Answers.
 
 impl<T: Describe> Describe for Result<T, Problem> {
+    fn describe(operation: &mut Operation) {
+        T::describe(operation);
+    }
+}
+
+/// A repeated answer is as the first one was.
+impl<T: Describe> Describe for Outcome<T> {
     fn describe(operation: &mut Operation) {
         T::describe(operation);
     }

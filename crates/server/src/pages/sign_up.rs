@@ -217,12 +217,16 @@ async fn make(
     let actor = app.actor(&new.id, browser.address);
     // One row for each browser and address: the form that comes after it is the same one, sent again.
     let form = IdempotentWriteId::new(now, app.random());
-    let form =
-        KeyedRequest::new(form, ["POST", &path(&organization.slug), &browser.form_key(&new.email)], "", b"");
+    let form = KeyedRequest::new(
+        form,
+        SIGN_UP,
+        ["POST", &path(&organization.slug), &browser.form_key(&new.email)],
+        "",
+        b"",
+    );
     let organization = organization.id.clone();
     let made = app.store.write("user.sign_up", move |tx| {
-        let before = idempotent_writes::begin(tx, SIGN_UP, &form, now)?;
-        if before.is_some()
+        if !idempotent_writes::insert(tx, &form, now)?
             && let Some(user) = users::find(tx.snapshot(), &organization, &names::email(&new.email)?)?
             && now.since(user.created_at) < SENT_AGAIN_WITHIN
         {

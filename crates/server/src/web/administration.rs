@@ -14,7 +14,8 @@
 //! The database is reached through them only: `read`, `point` and `list` are for all, `write` is for those that may
 //! change something. `write` checks the caller again inside the command's transaction, because the caller decides how
 //! long the body takes: the grant of the user's token must be alive (session, user and organization), and the user must
-//! still have the role. The same holds for a program (an API key, a token of a machine client) and its scope.
+//! still have the role. The same holds for a program (an API key, a token of a machine client) and its scope. A request with
+//! an `Idempotency-Key` makes one write.
 //!
 //! The path after the organization decides which scope a program needs ([`program_scopes`]). A noun that is not in
 //! [`PROGRAMS_MAY`] is for users only. A handler whose body decides about more names what it needs beside that:
@@ -22,12 +23,13 @@
 
 use super::auth::{Address, Bearer, Credential};
 use super::error::Problem;
-use super::idempotency::Attempt;
+use super::idempotency::{Failure, Key};
 use crate::app::App;
 use crate::limits::redirect_problems::RedirectProblem;
 use crate::limits::turns::LIST_WAIT;
 use crate::web::path::parameter;
 use axum::extract::FromRequestParts;
+use endpoint::idempotency::{Outcome, Respond, once};
 use http::request::Parts;
 use identity::administrators::{self, Role};
 use identity::audit::Actor;
@@ -39,19 +41,21 @@ use identity::secrets::{Random, SecretKey};
 use identity::{Error, Result, Time, scopes};
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::Arc;
 use store::{Snapshot, Tx};
 
 /// The nouns of an organization that programs may have scopes for.
 const PROGRAMS_MAY: &[&str] =
     &["services", "clients", "plans", "customers", "subscriptions", "users", "audit", "billing"];
 
+/// What a write has come to: its answer, or the one that an earlier request with the same key got.
+pub type Written<R> = std::result::Result<Outcome<R>, Problem>;
+
 /// The caller, and the database with the caller's rights.
 pub struct Caller {
     who: Who,
     address: IpAddr,
-    /// The attempt of a request with an `Idempotency-Key`.
-    attempt: Option<Arc<Attempt>>,
+    /// The `Idempotency-Key` of the request.
+    key: Option<Key>,
     app: App,
 }
 
@@ -66,33 +70,35 @@ enum Who {
 
 impl Caller {
     fn new(parts: &Parts, app: &App, who: Who, address: IpAddr) -> Caller {
-        let attempt = parts.extensions.get::<Arc<Attempt>>().cloned();
-        Caller { who, address, attempt, app: app.clone() }
+        Caller { who, address, key: Key::of(parts), app: app.clone() }
     }
 
-    /// Runs a command after `authorize` has allowed it, in the same transaction, and once for each `Idempotency-Key`.
-    async fn write_if<A, T: Send + 'static>(
+    /// Runs a command after `authorize` has allowed it, in the same transaction, and once for each `Idempotency-Key`: its answer
+    /// is stored with what it writes.
+    async fn write_if<A, R: Respond>(
         &self,
         name: &'static str,
         authorize: impl Fn(&mut Snapshot<'_>, Time) -> Result<A> + Send + 'static,
-        command: impl Fn(&mut Tx<'_>, A, &Actor) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let (actor, attempt, who) = (self.actor(), self.attempt.clone(), self.who.clone());
-        if let Some(attempt) = &attempt {
-            attempt.admit(&self.app, &actor.who, actor.now)?;
-        }
+        command: impl Fn(&mut Tx<'_>, A, &Actor) -> Result<R> + Send + 'static,
+    ) -> Written<R> {
+        let (actor, who) = (self.actor(), self.who.clone());
+        let row = self.key.as_ref().map(|key| key.row(&self.app, &actor.who, actor.now)).transpose()?;
         let write = self.app.store.write(name, move |tx| {
             // A program is checked by `authorize`, with the scope that the command needs.
             if let Who::User { grant, .. } = &who {
                 require_alive(tx.snapshot(), grant, actor.now)?;
             }
             let authorized = authorize(tx.snapshot(), actor.now)?;
-            if let Some(attempt) = &attempt {
-                attempt.begin(tx, &actor.who, actor.now)?;
-            }
-            command(tx, authorized, &actor.clone())
+            once(row.as_ref(), tx, actor.now, |tx| {
+                command(tx, authorized, &actor.clone()).map_err(Failure::from)
+            })
         });
-        write.await
+        let outcome = write.await?;
+        if matches!(outcome, Outcome::Repeated(_)) {
+            // Another instance may have written: after a read the version of the response includes that.
+            self.app.store.read(|_| Ok::<_, Error>(())).await?;
+        }
+        Ok(outcome)
     }
 
     /// Runs a query that may scan.
@@ -139,9 +145,15 @@ impl Caller {
         self.app.url(path)
     }
 
-    /// Whether people may create their own accounts at an organization.
-    pub fn allows_sign_up(&self, organization: &Organization) -> bool {
-        organization.allows_sign_up(self.app.settings.sign_up)
+    /// What makes addresses of this server, for the answer of a command.
+    pub fn urls(&self) -> impl Fn(&str) -> String + Send + use<> {
+        let app = self.app.clone();
+        move |path| app.url(path)
+    }
+
+    /// Whether people may create their own accounts where an organization does not say.
+    pub fn sign_up(&self) -> bool {
+        self.app.settings.sign_up
     }
 
     fn actor(&self) -> Actor {
@@ -311,12 +323,12 @@ impl Administrator {
     }
 
     /// Runs a command of an administrator with at least the role `least`, in an active organization.
-    async fn write_as<T: Send + 'static>(
+    async fn write_as<R: Respond>(
         &self,
         least: Role,
         name: &'static str,
-        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<R> + Send + 'static,
+    ) -> Written<R> {
         let (id, who) = (self.organization.id.clone(), self.who.clone());
         let authorize = move |snapshot: &mut Snapshot<'_>, now| {
             let (organization, role) = match &who {
@@ -373,11 +385,11 @@ impl Admin {
     }
 
     /// Runs a command if the caller still has the role in its transaction.
-    pub async fn write<T: Send + 'static>(
+    pub async fn write<R: Respond>(
         &self,
         name: &'static str,
-        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<R> + Send + 'static,
+    ) -> Written<R> {
         self.0.write_as(Role::Admin, name, command).await
     }
 }
@@ -436,11 +448,11 @@ impl Deref for Owner {
 
 impl Owner {
     /// Runs a command if the user is still an owner in its transaction.
-    pub async fn write<T: Send + 'static>(
+    pub async fn write<R: Respond>(
         &self,
         name: &'static str,
-        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<R> + Send + 'static,
+    ) -> Written<R> {
         self.administrator.write_as(Role::Owner, name, command).await
     }
 }
@@ -473,11 +485,11 @@ impl Deref for OwnerOfDeleted {
 
 impl OwnerOfDeleted {
     /// Runs a command if the user is still an owner. The command checks that the organization is deleted.
-    pub async fn write<T: Send + 'static>(
+    pub async fn write<R: Respond>(
         &self,
         name: &'static str,
-        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<R> + Send + 'static,
+    ) -> Written<R> {
         let (id, user) = (self.organization.id.clone(), self.user.clone());
         let authorize = move |snapshot: &mut Snapshot<'_>, _| {
             let (organization, role) = administrators::role_in(snapshot, &id, &user)?;
@@ -510,11 +522,11 @@ impl FromRequestParts<App> for OwnerOrSelf {
 
 impl OwnerOrSelf {
     /// Runs a command if the user still may in its transaction.
-    pub async fn write<T: Send + 'static>(
+    pub async fn write<R: Respond>(
         &self,
         name: &'static str,
-        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<R> + Send + 'static,
+    ) -> Written<R> {
         self.administrator.write_as(self.least, name, command).await
     }
 }
@@ -549,11 +561,11 @@ impl Deref for PlatformUser {
 
 impl PlatformUser {
     /// Runs a command about data that no organization owns. It gets the actor.
-    pub async fn write<T: Send + 'static>(
+    pub async fn write<R: Respond>(
         &self,
         name: &'static str,
-        command: impl Fn(&mut Tx<'_>, &Actor) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        command: impl Fn(&mut Tx<'_>, &Actor) -> Result<R> + Send + 'static,
+    ) -> Written<R> {
         self.write_if(name, |_, _| Ok(()), move |tx, (), actor| command(tx, actor)).await
     }
 }
@@ -582,11 +594,11 @@ impl Deref for PlatformOwner {
 
 impl PlatformOwner {
     /// Runs a command if the user is still a platform owner in its transaction. It gets the actor.
-    pub async fn write<T: Send + 'static>(
+    pub async fn write<R: Respond>(
         &self,
         name: &'static str,
-        command: impl Fn(&mut Tx<'_>, &Actor) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        command: impl Fn(&mut Tx<'_>, &Actor) -> Result<R> + Send + 'static,
+    ) -> Written<R> {
         let user = self.user.clone();
         let authorize = move |snapshot: &mut Snapshot<'_>, _| {
             if administrators::is_platform_owner(snapshot, &user)? { Ok(()) } else { Err(OWNERS_ONLY) }

@@ -2,12 +2,12 @@
 
 use crate::web::error::{Problem, Result};
 use crate::web::fields::{self, FieldErrors, Rules as _, Validate};
-use crate::web::idempotency::Attempt;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use endpoint::idempotency::{Respond, SentKey, Stored};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
@@ -16,7 +16,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 use store::Time;
 use web::Peer;
@@ -71,10 +70,10 @@ impl<T: DeserializeOwned + Validate, S: Send + Sync> FromRequest<S> for Body<T> 
             let detail = "Send a JSON object with Content-Type: application/json.";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
         }
-        let attempt = request.extensions().get::<Arc<Attempt>>().cloned();
+        let key = request.extensions().get::<SentKey>().cloned();
         let bytes = read_body(request).await?;
-        if let Some(attempt) = attempt {
-            attempt.has_body(&bytes);
+        if let Some(key) = key {
+            key.has_body(&bytes);
         }
         fields::read_body(&bytes, T::validate).map(Body)
     }
@@ -332,6 +331,12 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
+impl<T: Serialize + Send + 'static> Respond for Json<T> {
+    fn respond(&self) -> serde_json::Result<Stored> {
+        Stored::json(StatusCode::OK, &self.0)
+    }
+}
+
 /// A JSON response that is already encoded.
 pub struct Written(pub String);
 
@@ -353,5 +358,11 @@ pub struct Created<T>(pub T);
 impl<T: Serialize> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
         (StatusCode::CREATED, Json(self.0)).into_response()
+    }
+}
+
+impl<T: Serialize + Send + 'static> Respond for Created<T> {
+    fn respond(&self) -> serde_json::Result<Stored> {
+        Stored::json(StatusCode::CREATED, &self.0)
     }
 }

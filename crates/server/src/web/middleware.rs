@@ -6,8 +6,8 @@ use crate::oauth::error::OAuthError;
 use crate::pages::contact::slug_of;
 use crate::pages::respond::{ErrorPage, PageError};
 use crate::web::error::Problem;
-use crate::web::idempotency::{Attempt, detached};
 use axum::response::{IntoResponse, Response};
+use endpoint::idempotency::SentKey;
 use endpoint::routes::{Answer, Matched, Routes};
 use http::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -18,7 +18,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri}
 use identity::api_keys;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Version;
 use web::Peer;
@@ -123,8 +122,8 @@ where
     let (answering, matched) = match accepted {
         Err(problem) => (Answering::at_once(refusal(problem)), Matched::NOTHING),
         Ok(_) if asks_first => (Answering::at_once(preflight(request.headers())), Matched::NOTHING),
-        Ok(carried) => match attempt(app, &request, versioned) {
-            Ok(attempt) => answering(app, routes, peer, request, carried, attempt),
+        Ok(carried) => match sent_key(&request, versioned) {
+            Ok(key) => answering(app, routes, peer, request, carried, key),
             Err(problem) => (Answering::at_once(problem.into_response()), Matched::NOTHING),
         },
     };
@@ -265,9 +264,9 @@ fn refusal(path: &str) -> fn(Problem) -> Response {
     }
 }
 
-/// The attempt for an `Idempotency-Key`, on the routes that accept one.
-fn attempt<B>(app: &App, request: &Request<B>, versioned: bool) -> Result<Option<Arc<Attempt>>, Problem> {
-    if versioned { Attempt::of(app, request) } else { Ok(None) }
+/// The `Idempotency-Key`, on the routes that accept one.
+fn sent_key<B>(request: &Request<B>, versioned: bool) -> Result<Option<SentKey>, Problem> {
+    if versioned { Ok(SentKey::of(request.method(), request.headers())?) } else { Ok(None) }
 }
 
 fn answering<B>(
@@ -276,7 +275,7 @@ fn answering<B>(
     peer: Peer,
     request: Request<B>,
     carried: Option<Version>,
-    attempt: Option<Arc<Attempt>>,
+    key: Option<SentKey>,
 ) -> (Answering, Matched)
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
@@ -284,22 +283,14 @@ where
 {
     let mut request = request.map(axum::body::Body::new);
     request.extensions_mut().insert(peer);
-    let is_detached = attempt.is_some();
-    if let Some(attempt) = &attempt {
-        request.extensions_mut().insert(attempt.clone());
+    if let Some(key) = key {
+        request.extensions_mut().insert(key);
     }
-    let (mut answer, matched) = routes.answer(app.clone(), request);
-    if let Some(attempt) = attempt {
-        let (first, app) = (answer, app.clone());
-        answer = Box::pin(async move { attempt.settle(&app, first.await).await });
-    }
-    let Some(version) = carried else {
-        return (Answering::Plainly(if is_detached { detached(answer) } else { answer }), matched);
-    };
+    let (answer, matched) = routes.answer(app.clone(), request);
+    let Some(version) = carried else { return (Answering::Plainly(answer), matched) };
     let app = app.clone();
     let answer = async move { (answer.await, app.store.version_token()) };
-    let answer = store::not_before(version, answer);
-    (Answering::NotBefore(if is_detached { detached(answer) } else { Box::pin(answer) }), matched)
+    (Answering::NotBefore(Box::pin(store::not_before(version, answer))), matched)
 }
 
 /// The version that the caller sent back from an earlier response, of this instance or another one.

@@ -1,12 +1,19 @@
-//! `Idempotency-Key`: a write that is sent again is done once, and gets the first answer.
+//! `Idempotency-Key`: a write that is sent again is done once, and gets the first answer. Every write of the API is sent
+//! twice in `tenancy/sent_twice.rs`.
 
 use crate::instances::{at, instances, stop};
 use crate::support::*;
-use identity::idempotent_writes::{self, KeyedRequest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::ids::IdempotentWriteId;
+use identity::secrets::testing::Seeded;
+use identity::secrets::{SecretKey, hash};
 use serde_json::{Value, json};
 use server::testing::{Answer, Kind, Request, Rows, TestServer, at_once, kind};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use store::{Sql, Tx, args, sql};
 
 const SERVICES: &str = "/api/organizations/acme/services";
 
@@ -189,14 +196,7 @@ async fn of_a_hundred_at_once_one_is_done() {
     };
     let send = async |number: usize| {
         let admin = &admins[number % admins.len()];
-        loop {
-            let answer = keyed(admin, "k", "POST", SERVICES, &service("atlas")).send().await;
-            if problem(&answer) != is(409, "idempotency_in_progress") {
-                return answer;
-            }
-            assert_eq!(answer.header("retry-after"), "1");
-            tokio::task::yield_now().await;
-        }
+        keyed(admin, "k", "POST", SERVICES, &service("atlas")).send().await
     };
     let answers = at_once((0..100).map(send)).await;
     let first = answers.iter().find(|answer| !is_replay(answer)).expect("one is the first");
@@ -213,8 +213,71 @@ async fn of_a_hundred_at_once_one_is_done() {
     stop(instances).await;
 }
 
+/// A commit that has made a service, and whose command has not got its result yet.
+struct HeldCommit {
+    made: Receiver<()>,
+    release: Sender<()>,
+}
+
+impl HeldCommit {
+    /// Holds the next one.
+    fn of(server: &TestServer) -> HeldCommit {
+        let ((making, made), (release, released)) = (channel(), channel());
+        let once = Mutex::new(Some((making, released)));
+        // It runs on the committing thread, before the result is passed on.
+        server.app.store.on_change(move |change| {
+            if change.keys.iter().any(|key| key.table_name() == "services")
+                && let Some((making, released)) = once.lock().expect("one at a time").take()
+            {
+                making.send(()).expect("the test waits");
+                // It ends when the test lets go of the other end.
+                let _ = released.recv();
+            }
+        });
+        HeldCommit { made, release }
+    }
+
+    async fn is_made(&self) {
+        while self.made.try_recv().is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// The status and the sealed body in the one row, as any process finds them.
+async fn kept(server: &TestServer) -> (Option<i64>, Option<Vec<u8>>) {
+    static ROW: Sql = sql("SELECT status, answer FROM idempotent_writes");
+    let read =
+        server.app.store.read(|snapshot| snapshot.one(&ROW, args![], |row| Ok((row.get(0)?, row.get(1)?))));
+    let row: Result<_, store::Error> = read.await;
+    row.expect("reads").expect("a row")
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_hung_up_gets_its_answer_later() {
+async fn whoever_is_gone_after_the_commit_gets_the_answer_later() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let commit = HeldCommit::of(&server);
+    let sent = keyed(&admin, "k", "POST", SERVICES, &service("atlas")).spawn();
+    commit.is_made().await;
+    // A process that is killed at this moment, or any later one, has left the answer.
+    let (status, answer) = kept(&server).await;
+    assert_eq!((status, answer.is_some()), (Some(201), true), "the answer is committed with the write");
+    sent.abort();
+    // The request for the metrics has a connection too.
+    while metric(&server, "sarsen_http_connections").await > 1 {
+        tokio::task::yield_now().await;
+    }
+    drop(commit.release);
+    let answer = keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await;
+    assert_eq!((answer.status, is_replay(&answer)), (201, true), "{answer:?}");
+    let found = admin.read(&format!("{SERVICES}/atlas")).await;
+    assert_eq!(answer.json(), found, "the whole answer");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_what_waited_when_its_client_hung_up_nothing_is_half_done() {
     if kind() != Kind::Sqlite {
         // Only SQLite has a single writer, so that a command can be held back.
         return;
@@ -227,41 +290,154 @@ async fn a_client_that_hung_up_gets_its_answer_later() {
         tokio::task::yield_now().await;
     }
     sent.abort();
-    // The request for the metrics has a connection too.
     while metric(&server, "sarsen_http_connections").await > 1 {
         tokio::task::yield_now().await;
     }
     writer.release().await;
-    let answer = loop {
-        let answer = keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await;
-        if problem(&answer) != is(409, "idempotency_in_progress") {
-            break answer;
-        }
-        tokio::task::yield_now().await;
+    let answers = [
+        keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await,
+        keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await,
+    ];
+    assert_eq!(answers.each_ref().map(|answer| answer.status), [201, 201], "{answers:?}");
+    assert!(answers[0].body == answers[1].body && is_replay(&answers[1]), "{answers:?}");
+    assert_eq!(count(&admin, "atlas").await, 1);
+    server.stop().await;
+}
+
+/// A statement of the previous release (`identity/tests/previous_release/`).
+fn old(name: &str) -> Sql {
+    const STATEMENTS: &str = include_str!("../../../identity/tests/previous_release/statements.tsv");
+    let wanted = format!("identity::idempotent_writes::{name}\t");
+    let line = STATEMENTS.lines().find_map(|line| line.strip_prefix(&wanted)).expect("a statement");
+    let texts: Vec<&str> = line.split('\t').collect();
+    let own = match kind() {
+        Kind::Sqlite => 0,
+        Kind::Postgres => 1,
+        Kind::Mysql => 2,
     };
-    assert_eq!((answer.status, is_replay(&answer)), (201, true), "{answer:?}");
+    Sql::dynamic((*texts.get(own).unwrap_or(&texts[0])).to_owned())
+}
+
+/// A write of the service `atlas` with a key, as the previous release has it in its table.
+#[derive(Clone)]
+struct OldWrite {
+    id: IdempotentWriteId,
+    caller: String,
+    name: String,
+    fingerprint: [u8; 32],
+}
+
+impl OldWrite {
+    fn of(admin: &Admin<'_>, key: &str) -> OldWrite {
+        let app = &admin.server.app;
+        let sent = [b"\n", service("atlas").to_string().as_bytes()].concat();
+        OldWrite {
+            id: IdempotentWriteId::new(app.now(), app.random()),
+            caller: text(&claims(&admin.token), "sub").to_owned(),
+            name: URL_SAFE_NO_PAD.encode(hash(format!("POST\n{SERVICES}\n{key}").as_bytes())),
+            fingerprint: hash(&sent),
+        }
+    }
+
+    /// Its first command, with what was written. Returns whether it is the first with its key.
+    async fn begin(&self, server: &TestServer) -> bool {
+        let (write, insert, now) = (self.clone(), old("INSERT"), server.app.now());
+        let begun = server.app.store.write("test", move |tx: &mut Tx<'_>| {
+            let OldWrite { id, caller, name, fingerprint } = &write;
+            tx.exec(&insert, args![id, caller, name, fingerprint, now])
+        });
+        let rows: Result<u64, store::Error> = begun.await;
+        rows.expect("writes") == 1
+    }
+
+    /// Its second command.
+    async fn answer(&self, server: &TestServer, body: &str, key: &SecretKey) {
+        let binding = format!("idempotent_writes/{}/answer", self.id);
+        let sealed = key.seal(&binding, body.as_bytes(), &Seeded::new(7)).expect("seals");
+        let (id, set) = (self.id.clone(), old("SET_ANSWER"));
+        let stored = server
+            .app
+            .store
+            .write("test", move |tx: &mut Tx<'_>| tx.exec(&set, args![&id, 201_i64, &sealed]));
+        let rows: Result<u64, store::Error> = stored.await;
+        assert_eq!(rows.expect("writes"), 1);
+    }
+
+    /// What it finds of an earlier write with its key: whether that is the same, its status, and its answer.
+    async fn find(&self, server: &TestServer) -> (bool, Option<i64>, String) {
+        let (caller, name, find) = (self.caller.clone(), self.name.clone(), old("FIND"));
+        let read = server.app.store.read(move |snapshot| {
+            snapshot.one(&find, args![&caller, &name], |row| {
+                Ok((
+                    row.get::<String>(0)?,
+                    row.get::<Vec<u8>>(1)?,
+                    row.get(3)?,
+                    row.get::<Option<Vec<u8>>>(4)?,
+                ))
+            })
+        });
+        let found: Result<_, store::Error> = read.await;
+        let (id, fingerprint, status, sealed) = found.expect("reads").expect("a row");
+        let binding = format!("idempotent_writes/{id}/answer");
+        let opened = server.app.secret_key.open(&binding, &sealed.expect("an answer")).expect("opens");
+        (fingerprint == self.fingerprint, status, String::from_utf8(opened).expect("text"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_key_at_an_instance_of_the_previous_release_and_at_a_new_one_is_one_write() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let send = async |key: &str| keyed(&admin, key, "POST", SERVICES, &service("atlas")).send().await;
+    // The old one was first. It answers after its commit.
+    let first = OldWrite::of(&admin, "old");
+    assert!(first.begin(&server).await);
+    let running = send("old").await;
+    assert_eq!(problem(&running), is(409, "idempotency_in_progress"), "{running:?}");
+    assert_eq!(running.header("retry-after"), "1");
+    let stored = json!({
+        "id": "service_00000000000000000000000000", "slug": "atlas", "name": "Of the old one",
+        "access_token_typ": "JWT", "created_at": "2026-11-28T00:00:00Z",
+    });
+    first.answer(&server, &stored.to_string(), &server.app.secret_key).await;
+    let again = send("old").await;
+    assert_eq!((again.status, is_replay(&again), again.json()), (201, true, stored), "{again:?}");
+    let other = keyed(&admin, "old", "POST", SERVICES, &service("borea")).send().await;
+    assert_eq!(problem(&other), is(422, "idempotency_key_reused"));
+    // It was killed in between: only an instance of that release leaves no answer.
+    let killed = OldWrite::of(&admin, "killed");
+    assert!(killed.begin(&server).await);
+    server.clock.advance(Duration::from_secs(60));
+    let lost = send("killed").await;
+    assert_eq!(problem(&lost), is(409, "idempotency_answer_lost"), "{lost:?}");
+    assert_eq!(count(&admin, "atlas").await, 0, "whatever was done before, nothing was done now");
+
+    // The new one was first.
+    let made = send("new").await;
+    assert_eq!((made.status, is_replay(&made)), (201, false), "{made:?}");
+    let second = OldWrite::of(&admin, "new");
+    assert!(!second.begin(&server).await, "the old one does nothing");
+    let (is_same, status, body) = second.find(&server).await;
+    assert_eq!((is_same, status, body), (true, Some(201), made.body), "and gives the answer");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_whose_answer_was_lost_is_not_done_again() {
+async fn a_write_whose_answer_is_sealed_with_another_key_is_not_done_again() {
     let server = TestServer::start().await;
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
-    // As if the server had been killed between the commit and the answer.
-    let id = IdempotentWriteId::new(server.app.now(), server.app.random());
-    let body = service("atlas").to_string();
-    let request = KeyedRequest::new(id, ["POST", SERVICES, "k"], "", body.as_bytes());
-    let (caller, now) = (text(&claims(&admin.token), "sub").to_owned(), server.app.now());
-    let begun =
-        server.app.store.write("test", move |tx| idempotent_writes::begin(tx, &caller, &request, now));
-    assert_eq!(begun.await.expect("begins"), None);
-    let running = keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await;
-    assert_eq!(problem(&running), is(409, "idempotency_in_progress"), "{running:?}");
-    assert_eq!(running.header("retry-after"), "1");
-    server.clock.advance(Duration::from_secs(60));
-    let lost = keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await;
-    assert_eq!(problem(&lost), is(409, "idempotency_answer_lost"), "{lost:?}");
-    assert_eq!(count(&admin, "atlas").await, 0, "whatever was done before, nothing was done now");
+    let elsewhere = OldWrite::of(&admin, "k");
+    assert!(elsewhere.begin(&server).await);
+    elsewhere.answer(&server, "{}", &SecretKey::new(&[9; 32])).await;
+    for body in [service("atlas"), service("borea")] {
+        let answer = keyed(&admin, "k", "POST", SERVICES, &body).send().await;
+        let expected = match body["slug"] == "atlas" {
+            true => is(409, "idempotency_answer_lost"),
+            false => is(422, "idempotency_key_reused"),
+        };
+        assert_eq!(problem(&answer), expected, "{answer:?}");
+    }
+    assert_eq!((count(&admin, "atlas").await, count(&admin, "borea").await), (0, 0));
     server.stop().await;
 }
 
@@ -270,9 +446,11 @@ async fn a_key_is_forgotten_after_a_day() {
     let server = TestServer::start().await;
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     assert_eq!(keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await.status, 201);
-    for (hours, expected) in [(23, is(201, "")), (2, is(409, "taken"))] {
+    for (hours, is_tidied, expected) in
+        [(23, true, is(201, "")), (2, false, is(409, "taken")), (1, true, is(409, "taken"))]
+    {
         server.clock.advance(Duration::from_secs(hours * 3600));
-        assert!(server.tidy().await.expect("tidies"));
+        assert!(!is_tidied || server.tidy().await.expect("tidies"));
         let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
         let answer = keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await;
         assert_eq!(problem(&answer), expected, "after {hours} more hours: {answer:?}");

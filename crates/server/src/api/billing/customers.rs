@@ -2,7 +2,7 @@
 //! `…/references`: what a checkout names its customer with.
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
@@ -110,7 +110,7 @@ pub(crate) async fn put(
     admin: Admin,
     Path((_, connection, external)): Path<(String, String, String)>,
     Body(body): Body<CustomerOf>,
-) -> Result<Json<CustomerBody>> {
+) -> Written<Json<CustomerBody>> {
     let (connection, external) =
         (BillingConnectionId::parse(&connection)?, ExternalId::parse("billing_customer", &external)?);
     let (buyer, new) = (body.buyer()?, SubscriptionId::new(admin.now(), admin.random()));
@@ -120,23 +120,23 @@ pub(crate) async fn put(
         let customer = customer_of(tx.snapshot(), organization, &buyer)?;
         customers::put(tx, &connection, &external, &customer, Existing::IsReplaced, by.actor)?;
         subscriptions::settle_external(tx, &connection, &external, &new, by.actor)?;
-        customers::get(tx.snapshot(), &connection, &external)
+        Ok(Json(show(customers::get(tx.snapshot(), &connection, &external)?)))
     });
-    Ok(Json(show(put.await?)))
+    put.await
 }
 
 pub(crate) async fn delete(
     admin: Admin,
     Path((_, connection, external)): Path<(String, String, String)>,
-) -> Result<StatusCode> {
+) -> Written<StatusCode> {
     let (connection, external) =
         (BillingConnectionId::parse(&connection)?, ExternalId::parse("billing_customer", &external)?);
     let removed = admin.write("billing_customer.remove", move |tx, by| {
         let connection = connections::get(tx.snapshot(), &by.organization.id, &connection)?;
-        customers::remove(tx, &connection, &external, by.actor)
+        customers::remove(tx, &connection, &external, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    removed.await?;
-    Ok(StatusCode::NO_CONTENT)
+    removed.await
 }
 
 #[derive(Serialize, ToSchema)]
@@ -152,16 +152,16 @@ pub(crate) async fn reference(
     admin: Admin,
     Path((_, connection)): Path<(String, String)>,
     Body(body): Body<CustomerOf>,
-) -> Result<Created<ReferenceBody>> {
+) -> Written<Created<ReferenceBody>> {
     let (connection, buyer) = (BillingConnectionId::parse(&connection)?, body.buyer()?);
+    let key = admin.secret_key().clone();
     let found = admin.write("billing_reference.make", move |tx, by| {
         let organization = &by.organization.id;
         let connection = connections::get(tx.snapshot(), organization, &connection)?;
         let customer = customer_of(tx.snapshot(), organization, &buyer)?;
         references::note(tx, &connection, &customer, by.actor)?;
-        Ok((connection.id, customer))
+        let reference = references::make(&key, &connection.id, &customer);
+        Ok(Created(ReferenceBody { customer: customer.to_string(), reference }))
     });
-    let (connection, customer) = found.await?;
-    let reference = references::make(admin.secret_key(), &connection, &customer);
-    Ok(Created(ReferenceBody { customer: customer.to_string(), reference }))
+    found.await
 }

@@ -7,7 +7,7 @@ pub(crate) mod prices;
 pub(crate) mod subscriptions;
 
 use crate::openapi::words;
-use crate::web::administration::{Administrator, Owner};
+use crate::web::administration::{Administrator, Owner, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339, sent};
@@ -103,7 +103,7 @@ pub(crate) async fn list(
     Ok(Json(List::new(found, &page, |one| one.id.to_string(), |one| show(one, |path| admin.url(path)))))
 }
 
-pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Result<Created<ConnectionBody>> {
+pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Written<Created<ConnectionBody>> {
     let id = BillingConnectionId::new(owner.now(), owner.random());
     let seal = |secret: String| connections::seal_secret(&id, &secret, owner.secret_key(), owner.random());
     let new = NewConnection {
@@ -114,11 +114,11 @@ pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Result
         account: body.account.map(|account| ExternalId::parse("account", &account)).transpose()?,
         created_by: owner.user.clone(),
     };
+    let urls = owner.urls();
     let made = owner.write("billing_connection.create", move |tx, by| {
-        connections::create(tx, by.organization, &new, by.actor)
+        Ok(Created(show(connections::create(tx, by.organization, &new, by.actor)?, &urls)))
     });
-    let made = made.await?;
-    Ok(Created(show(made, |path| owner.url(path))))
+    made.await
 }
 
 pub(crate) async fn get(
@@ -134,22 +134,22 @@ pub(crate) async fn change(
     owner: Owner,
     Path((_, id)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
-) -> Result<Json<ConnectionBody>> {
+) -> Written<Json<ConnectionBody>> {
     let id = BillingConnectionId::parse(&id)?;
     let seal = |secret: String| connections::seal_secret(&id, &secret, owner.secret_key(), owner.random());
+    let urls = owner.urls();
     let patch = ConnectionPatch { name: body.name, sealed_secret: body.secret.map(seal).transpose()? };
     let changed = owner.write("billing_connection.change", move |tx, by| {
-        connections::patch(tx, &by.organization.id, &id, &patch, by.actor)
+        Ok(Json(show(connections::patch(tx, &by.organization.id, &id, &patch, by.actor)?, &urls)))
     });
-    let changed = changed.await?;
-    Ok(Json(show(changed, |path| owner.url(path))))
+    changed.await
 }
 
-pub(crate) async fn delete(owner: Owner, Path((_, id)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn delete(owner: Owner, Path((_, id)): Path<(String, String)>) -> Written<StatusCode> {
     let id = BillingConnectionId::parse(&id)?;
     let deleted = owner.write("billing_connection.delete", move |tx, by| {
-        connections::delete(tx, &by.organization.id, &id, by.actor)
+        connections::delete(tx, &by.organization.id, &id, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    deleted.await?;
-    Ok(StatusCode::NO_CONTENT)
+    deleted.await
 }

@@ -1,7 +1,7 @@
 //! `/api/organizations/{org}/billing/{connection}/prices`: which plan a price of the provider stands for.
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json, List, Page, rfc3339};
@@ -83,27 +83,28 @@ pub(crate) async fn put(
     admin: Admin,
     Path((_, connection, price)): Path<(String, String, String)>,
     Body(body): Body<PutBody>,
-) -> Result<Json<SetBody>> {
+) -> Written<Json<SetBody>> {
     let new = SubscriptionId::new(admin.now(), admin.random());
     let (connection, price) = (BillingConnectionId::parse(&connection)?, ExternalId::parse("price", &price)?);
     let put = admin.write("billing_price.put", move |tx, by| {
         let connection = connections::get(tx.snapshot(), &by.organization.id, &connection)?;
-        prices::put(tx, &connection, &price, &body.plan, &new, by.actor)
+        let put = prices::put(tx, &connection, &price, &body.plan, &new, by.actor)?;
+        let Mapped { price, subscriptions: Applied { applied, waiting, pending } } = put;
+        Ok(Json(SetBody { price: show(price), applied, waiting, pending }))
     });
-    let Mapped { price, subscriptions: Applied { applied, waiting, pending } } = put.await?;
-    Ok(Json(SetBody { price: show(price), applied, waiting, pending }))
+    put.await
 }
 
 pub(crate) async fn delete(
     admin: Admin,
     Path((_, connection, price)): Path<(String, String, String)>,
-) -> Result<StatusCode> {
+) -> Written<StatusCode> {
     let new = SubscriptionId::new(admin.now(), admin.random());
     let (connection, price) = (BillingConnectionId::parse(&connection)?, ExternalId::parse("price", &price)?);
     let removed = admin.write("billing_price.remove", move |tx, by| {
         let connection = connections::get(tx.snapshot(), &by.organization.id, &connection)?;
-        prices::remove(tx, &connection, &price, &new, by.actor)
+        prices::remove(tx, &connection, &price, &new, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    removed.await?;
-    Ok(StatusCode::NO_CONTENT)
+    removed.await
 }

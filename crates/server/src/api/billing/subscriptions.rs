@@ -1,7 +1,7 @@
 //! `/api/organizations/{org}/billing/{connection}/subscriptions`: the provider's subscriptions, and those that wait; and
 //! `…/retry`: try again to apply them.
 
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
@@ -94,15 +94,16 @@ pub(crate) async fn retry(
     admin: Admin,
     Path((_, connection)): Path<(String, String)>,
     Params(query): Params<RetryQuery>,
-) -> Result<Json<RetriedBody>> {
+) -> Written<Json<RetriedBody>> {
     let page = Page::<ExternalId>::new(None, query.cursor)?;
     let connection = BillingConnectionId::parse(&connection)?;
     let new = SubscriptionId::new(admin.now(), admin.random());
     let retried = admin.write("billing.retry", move |tx, by| {
         let connection = connections::get(tx.snapshot(), &by.organization.id, &connection)?;
-        subscriptions::retry(tx, &connection, page.cursor.as_deref(), RETRIED_MAX, &new, by.actor)
+        let cursor = page.cursor.as_deref();
+        let retried = subscriptions::retry(tx, &connection, cursor, RETRIED_MAX, &new, by.actor)?;
+        let next = retried.next.map(|next| next.to_string());
+        Ok(Json(RetriedBody { applied: retried.applied, waiting: retried.waiting, next }))
     });
-    let retried = retried.await?;
-    let next = retried.next.map(|next| next.to_string());
-    Ok(Json(RetriedBody { applied: retried.applied, waiting: retried.waiting, next }))
+    retried.await
 }

@@ -5,7 +5,7 @@ pub(crate) mod scopes;
 pub(crate) mod secrets;
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, AdminOrProgram, Administrator};
+use crate::web::administration::{Admin, AdminOrProgram, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339, sent};
@@ -243,7 +243,7 @@ fn beside_write(kind: Kind, body: &CreateBody) -> Vec<&'static str> {
     addresses.into_iter().chain(secret).collect()
 }
 
-pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<ClientBody>> {
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Written<Created<ClientBody>> {
     let kind = Kind::parse(&body.kind)?;
     let admin = admin.with_scopes(&beside_write(kind, &body))?;
     let now = admin.now();
@@ -256,9 +256,10 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         if let Some(secret) = &secret {
             clients::add_secret(tx, &by.organization.id, &new.id, secret, by.role, by.actor)?;
         }
-        clients::get(tx.snapshot(), &new.id)
+        let shown = show(clients::get(tx.snapshot(), &new.id)?);
+        Ok(Created(ClientBody { client_secret: client_secret.clone(), ..shown }))
     });
-    Ok(Created(ClientBody { client_secret, ..show(made.await?) }))
+    made.await
 }
 
 pub(crate) async fn get(
@@ -274,7 +275,7 @@ pub(crate) async fn change(
     caller: AdminOrProgram,
     Path((_, client)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
-) -> Result<Json<ClientBody>> {
+) -> Written<Json<ClientBody>> {
     let admin = caller.with_scopes(&body.scopes())?;
     let client = ClientId::parse(&client)?;
     let patch = ClientPatch {
@@ -288,17 +289,17 @@ pub(crate) async fn change(
     };
     let changed = admin.write("client.change", move |tx, by| {
         let client = clients::in_organization(tx.snapshot(), &by.organization.id, &client)?;
-        clients::patch(tx, &client, &patch, by.role, by.actor)
+        Ok(Json(show(clients::patch(tx, &client, &patch, by.role, by.actor)?)))
     });
-    Ok(Json(show(changed.await?)))
+    changed.await
 }
 
-pub(crate) async fn delete(admin: Admin, Path((_, client)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn delete(admin: Admin, Path((_, client)): Path<(String, String)>) -> Written<StatusCode> {
     let client = ClientId::parse(&client)?;
     let deleted = admin.write("client.delete", move |tx, by| {
         let client = clients::in_organization(tx.snapshot(), &by.organization.id, &client)?;
-        clients::delete(tx, &client, by.actor)
+        clients::delete(tx, &client, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    deleted.await?;
-    Ok(StatusCode::NO_CONTENT)
+    deleted.await
 }

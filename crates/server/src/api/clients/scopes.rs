@@ -3,8 +3,7 @@
 
 use super::{ClientBody, show};
 use crate::openapi::words;
-use crate::web::administration::{Admin, Owner};
-use crate::web::error::Result;
+use crate::web::administration::{Admin, Owner, Written};
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json};
 use crate::web::path::Path;
@@ -33,19 +32,19 @@ pub(crate) async fn put(
     owner: Owner,
     Path((_, client)): Path<(String, String)>,
     Body(body): Body<GrantBody>,
-) -> Result<Json<ClientBody>> {
+) -> Written<Json<ClientBody>> {
     let client = ClientId::parse(&client)?;
     let granted = owner.write("client.grant_scopes", move |tx, by| {
-        clients::grant_scopes(tx, by.organization, &client, &body.scopes, by.actor)
+        Ok(Json(show(clients::grant_scopes(tx, by.organization, &client, &body.scopes, by.actor)?)))
     });
-    Ok(Json(show(granted.await?)))
+    granted.await
 }
 
-pub(crate) async fn delete(admin: Admin, Path((_, client)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn delete(admin: Admin, Path((_, client)): Path<(String, String)>) -> Written<StatusCode> {
     let client = ClientId::parse(&client)?;
     let revoked = admin.write("client.revoke_scopes", move |tx, by| {
-        clients::revoke_scopes(tx, &by.organization.id, &client, by.actor)
+        clients::revoke_scopes(tx, &by.organization.id, &client, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    revoked.await?;
-    Ok(StatusCode::NO_CONTENT)
+    revoked.await
 }

@@ -1,6 +1,6 @@
 //! `/api/organizations/{org}/clients/{client}/secrets`: the secrets of a confidential client.
 
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::json::{Created, Json, List, Page, rfc3339};
 use crate::web::path::Path;
@@ -47,33 +47,32 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     admin: Admin,
     Path((_, client)): Path<(String, String)>,
-) -> Result<Created<SecretBody>> {
+) -> Written<Created<SecretBody>> {
     let now = admin.now();
     let client = ClientId::parse(&client)?;
     let new = NewSecret::generate(now, admin.random());
-    let made = SecretBody {
-        id: new.id.to_string(),
-        client_secret: Some(new.secret.clone()),
-        hint: new.hint.clone(),
-        created_at: rfc3339(now),
-    };
     let added = admin.write("client.add_secret", move |tx, by| {
-        clients::add_secret(tx, &by.organization.id, &client, &new, by.role, by.actor)
+        clients::add_secret(tx, &by.organization.id, &client, &new, by.role, by.actor)?;
+        Ok(Created(SecretBody {
+            id: new.id.to_string(),
+            client_secret: Some(new.secret.clone()),
+            hint: new.hint.clone(),
+            created_at: rfc3339(now),
+        }))
     });
-    added.await?;
-    Ok(Created(made))
+    added.await
 }
 
 pub(crate) async fn delete(
     admin: Admin,
     Path((_, client, secret)): Path<(String, String, String)>,
-) -> Result<StatusCode> {
+) -> Written<StatusCode> {
     let client = ClientId::parse(&client)?;
     let secret = ClientSecretId::parse(&secret)?;
     let deleted = admin.write("client.delete_secret", move |tx, by| {
         let client = clients::in_organization(tx.snapshot(), &by.organization.id, &client)?;
-        clients::delete_secret(tx, &client, &secret, by.actor)
+        clients::delete_secret(tx, &client, &secret, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    deleted.await?;
-    Ok(StatusCode::NO_CONTENT)
+    deleted.await
 }

@@ -5,7 +5,7 @@ pub(crate) mod owners;
 
 use super::organizations::{ListQuery, OrganizationBody, show};
 use crate::openapi::words;
-use crate::web::administration::PlatformOwner;
+use crate::web::administration::{PlatformOwner, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json, List, Params};
@@ -55,7 +55,7 @@ pub(crate) async fn list(
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
     let found =
         caller.list(move |snapshot| organizations::list(snapshot, None, status, cursor.as_deref(), fetch));
-    let show = |organization| show(&caller, organization);
+    let show = |organization| show(caller.sign_up(), organization);
     Ok(Json(List::new(found.await?, &page, |organization: &Organization| organization.slug.clone(), show)))
 }
 
@@ -63,34 +63,40 @@ pub(crate) async fn review(
     caller: PlatformOwner,
     Path(slug): Path<String>,
     Body(body): Body<ReviewBody>,
-) -> Result<Json<OrganizationBody>> {
-    let decision = Decision::parse(&body.decision)?;
+) -> Written<Json<OrganizationBody>> {
+    let (decision, sign_up) = (Decision::parse(&body.decision)?, caller.sign_up());
     let reviewed = caller.write("organization.review", move |tx, actor| {
         let organization = organizations::find(tx.snapshot(), &slug)?;
-        organization_decisions::review(tx, &organization, decision, body.reason.as_deref(), actor)
+        let reason = body.reason.as_deref();
+        Ok(Json(show(sign_up, organization_decisions::review(tx, &organization, decision, reason, actor)?)))
     });
-    Ok(Json(show(&caller, reviewed.await?)))
+    reviewed.await
 }
 
 pub(crate) async fn suspend(
     caller: PlatformOwner,
     Path(slug): Path<String>,
     Body(body): Body<SuspendBody>,
-) -> Result<Json<OrganizationBody>> {
+) -> Written<Json<OrganizationBody>> {
+    let sign_up = caller.sign_up();
     let suspended = caller.write("organization.suspend", move |tx, actor| {
         let organization = organizations::find(tx.snapshot(), &slug)?;
-        organization_decisions::suspend(tx, &organization, body.reason.as_deref(), actor)
+        Ok(Json(show(
+            sign_up,
+            organization_decisions::suspend(tx, &organization, body.reason.as_deref(), actor)?,
+        )))
     });
-    Ok(Json(show(&caller, suspended.await?)))
+    suspended.await
 }
 
 pub(crate) async fn activate(
     caller: PlatformOwner,
     Path(slug): Path<String>,
-) -> Result<Json<OrganizationBody>> {
+) -> Written<Json<OrganizationBody>> {
+    let sign_up = caller.sign_up();
     let activated = caller.write("organization.activate", move |tx, actor| {
         let organization = organizations::find(tx.snapshot(), &slug)?;
-        organization_decisions::activate(tx, &organization, actor)
+        Ok(Json(show(sign_up, organization_decisions::activate(tx, &organization, actor)?)))
     });
-    Ok(Json(show(&caller, activated.await?)))
+    activated.await
 }

@@ -4,7 +4,7 @@
 use crate::api::administrators::{RemoveQuery, RemovedBody};
 use crate::api::invitations::{self, SentBody};
 use crate::openapi::words;
-use crate::web::administration::PlatformOwner;
+use crate::web::administration::{PlatformOwner, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
@@ -59,25 +59,29 @@ pub(crate) async fn list(caller: PlatformOwner, page: Page<UserId>) -> Result<Js
     Ok(Json(List::new(found.await?, &page, |owner| owner.user.to_string(), show)))
 }
 
-pub(crate) async fn invite(caller: PlatformOwner, Body(body): Body<InviteBody>) -> Result<Created<SentBody>> {
+pub(crate) async fn invite(
+    caller: PlatformOwner,
+    Body(body): Body<InviteBody>,
+) -> Written<Created<SentBody>> {
     let new = NewInvitation::generate(body.email, Offer::PlatformOwner, caller.now(), caller.random());
     let (url, inviter) = (invitations::url(&caller, &new), caller.user.clone());
     let made = caller.write("platform_owner.invite", move |tx, actor| {
         let platform = organizations::find(tx.snapshot(), PLATFORM)?;
-        identity::invitations::create(tx, &platform, &new, &inviter, actor)
+        let made = identity::invitations::create(tx, &platform, &new, &inviter, actor)?;
+        Ok(Created(SentBody::new(made, url.clone())))
     });
-    Ok(Created(SentBody::new(made.await?, url)))
+    made.await
 }
 
 pub(crate) async fn remove(
     caller: PlatformOwner,
     Path(user): Path<String>,
     Params(query): Params<RemoveQuery>,
-) -> Result<Json<RemovedBody>> {
+) -> Written<Json<RemovedBody>> {
     let (user, revoke) = (UserId::parse(&user)?, query.revokes()?);
-    let leaving = user.clone();
     let removed = caller.write("platform_owner.remove", move |tx, actor| {
-        departures::remove_platform_owner(tx, &leaving, revoke, actor)
+        let made = departures::remove_platform_owner(tx, &user, revoke, actor)?;
+        Ok(Json(RemovedBody::new(&user, revoke, made)))
     });
-    Ok(Json(RemovedBody::new(user, revoke, removed.await?)))
+    removed.await
 }

@@ -6,7 +6,7 @@ pub(crate) mod sign_in_link;
 pub(crate) mod suspension;
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Created, Encoded, Json, List, Page, Params, rfc3339, sent};
@@ -233,7 +233,7 @@ impl FromStr for PlaceCursor {
     }
 }
 
-pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<CreatedBody>> {
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Written<Created<CreatedBody>> {
     let admin = admin.with_scopes(if body.password_link { &[programs::USER_LINKS] } else { &[] })?;
     let now = admin.now();
     let new = NewUser {
@@ -247,11 +247,11 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         let user = users::create(tx, &by.organization.id, &new, by.actor)?;
         let expires_at =
             link.as_ref().map(|link| links::create_for(tx, &user, link, by.actor)).transpose()?;
-        Ok((user, expires_at))
+        let link = url.clone().zip(expires_at);
+        let password_link = link.map(|(url, expires_at)| password_link::body(url, expires_at));
+        Ok(Created(CreatedBody { user: show(user), password_link }))
     });
-    let (user, expires_at) = made.await?;
-    let password_link = url.zip(expires_at).map(|(url, expires_at)| password_link::body(url, expires_at));
-    Ok(Created(CreatedBody { user: show(user), password_link }))
+    made.await
 }
 
 pub(crate) async fn get(
@@ -271,20 +271,20 @@ pub(crate) async fn change(
     admin: Admin,
     Path((_, user)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
-) -> Result<Json<UserBody>> {
+) -> Written<Json<UserBody>> {
     let user = UserId::parse(&user)?;
     let changed = admin.write("user.change", move |tx, by| {
-        users::change(tx, &by.organization.id, &user, |profile| body.over(profile), by.actor)
+        Ok(Json(show(users::change(tx, &by.organization.id, &user, |profile| body.over(profile), by.actor)?)))
     });
-    Ok(Json(show(changed.await?)))
+    changed.await
 }
 
-pub(crate) async fn delete(admin: Admin, Path((_, user)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn delete(admin: Admin, Path((_, user)): Path<(String, String)>) -> Written<StatusCode> {
     let user = UserId::parse(&user)?;
     let deleted = admin.write("user.delete", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        user_deletions::delete(tx, &user, by.actor)
+        user_deletions::delete(tx, &user, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    deleted.await?;
-    Ok(StatusCode::NO_CONTENT)
+    deleted.await
 }

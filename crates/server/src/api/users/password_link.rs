@@ -2,8 +2,7 @@
 //! in the answer is the only copy of the link's secret.
 
 use super::sign_in_link::LinkBody;
-use crate::web::administration::Admin;
-use crate::web::error::Result;
+use crate::web::administration::{Admin, Written};
 use crate::web::json::{Created, rfc3339};
 use crate::web::path::Path;
 use identity::ids::{LinkId, UserId};
@@ -13,15 +12,15 @@ use identity::{Time, users};
 pub(crate) async fn create(
     admin: Admin,
     Path((_, user)): Path<(String, String)>,
-) -> Result<Created<LinkBody>> {
+) -> Written<Created<LinkBody>> {
     let user = UserId::parse(&user)?;
     let new = generate(&admin, &user);
     let url = url(&admin, &new);
     let made = admin.write("user.password_link", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        links::create_for(tx, &user, &new, by.actor)
+        Ok(Created(body(url.clone(), links::create_for(tx, &user, &new, by.actor)?)))
     });
-    Ok(Created(body(url, made.await?)))
+    made.await
 }
 
 /// Generates the link of a user.

@@ -1,7 +1,7 @@
 //! `/api/organizations/{org}/users/{user}/sessions`: the sessions of a user.
 
 use crate::openapi::words;
-use crate::web::administration::{Admin, Administrator};
+use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
 use crate::web::path::Path;
@@ -59,22 +59,22 @@ pub(crate) async fn list(
 pub(crate) async fn end(
     admin: Admin,
     Path((_, user, session)): Path<(String, String, String)>,
-) -> Result<StatusCode> {
+) -> Written<StatusCode> {
     let (user, session) = (UserId::parse(&user)?, SessionId::parse(&session)?);
     let ended = admin.write("user.end_session", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        sessions::end_for(tx, &user, &session, by.actor)
+        sessions::end_for(tx, &user, &session, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    ended.await?;
-    Ok(StatusCode::NO_CONTENT)
+    ended.await
 }
 
-pub(crate) async fn end_all(admin: Admin, Path((_, user)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn end_all(admin: Admin, Path((_, user)): Path<(String, String)>) -> Written<StatusCode> {
     let user = UserId::parse(&user)?;
     let ended = admin.write("user.end_sessions", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        sessions::end_all_for(tx, &user, by.actor)
+        sessions::end_all_for(tx, &user, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    ended.await?;
-    Ok(StatusCode::NO_CONTENT)
+    ended.await
 }

@@ -1,8 +1,7 @@
 //! `POST /api/organizations/{org}/users/{user}/sign-in-link`: creates a one-time link for a user without a password. The
 //! URL in the answer is the only copy of the link's secret.
 
-use crate::web::administration::Admin;
-use crate::web::error::Result;
+use crate::web::administration::{Admin, Written};
 use crate::web::json::{Created, rfc3339};
 use crate::web::path::Path;
 use identity::ids::{LinkId, UserId};
@@ -25,7 +24,7 @@ pub(crate) struct LinkBody {
 pub(crate) async fn create(
     admin: Admin,
     Path((_, user)): Path<(String, String)>,
-) -> Result<Created<LinkBody>> {
+) -> Written<Created<LinkBody>> {
     let now = admin.now();
     let user = UserId::parse(&user)?;
     let (id, expires_at) = (LinkId::new(now, admin.random()), now + links::LIFE);
@@ -33,7 +32,8 @@ pub(crate) async fn create(
     let url = admin.url(&format!("/o/{}/link?token={}", admin.organization.slug, new.token));
     let made = admin.write("user.sign_in_link", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        links::create_for(tx, &user, &new, by.actor)
+        let expires_at = rfc3339(links::create_for(tx, &user, &new, by.actor)?);
+        Ok(Created(LinkBody { url: url.clone(), expires_at }))
     });
-    Ok(Created(LinkBody { url, expires_at: rfc3339(made.await?) }))
+    made.await
 }

@@ -2,8 +2,7 @@
 
 use super::{UserBody, show};
 use crate::openapi::words;
-use crate::web::administration::Admin;
-use crate::web::error::Result;
+use crate::web::administration::{Admin, Written};
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json};
 use crate::web::path::Path;
@@ -33,21 +32,21 @@ pub(crate) async fn put(
     admin: Admin,
     Path((_, user)): Path<(String, String)>,
     Body(body): Body<SuspendBody>,
-) -> Result<Json<UserBody>> {
+) -> Written<Json<UserBody>> {
     let user = UserId::parse(&user)?;
     let suspended = admin.write("user.suspend", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        user_suspensions::suspend(tx, &user, body.reason.as_deref(), by.actor)
+        Ok(Json(show(user_suspensions::suspend(tx, &user, body.reason.as_deref(), by.actor)?)))
     });
-    Ok(Json(show(suspended.await?)))
+    suspended.await
 }
 
-pub(crate) async fn delete(admin: Admin, Path((_, user)): Path<(String, String)>) -> Result<StatusCode> {
+pub(crate) async fn delete(admin: Admin, Path((_, user)): Path<(String, String)>) -> Written<StatusCode> {
     let user = UserId::parse(&user)?;
     let activated = admin.write("user.activate", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        user_suspensions::activate(tx, &user, by.actor)
+        user_suspensions::activate(tx, &user, by.actor)?;
+        Ok(StatusCode::NO_CONTENT)
     });
-    activated.await?;
-    Ok(StatusCode::NO_CONTENT)
+    activated.await
 }

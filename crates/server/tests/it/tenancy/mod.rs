@@ -7,6 +7,7 @@ mod machine_clients;
 mod meanwhile;
 mod names;
 pub(crate) mod roles;
+mod sent_twice;
 mod service_keys;
 mod stolen_keys;
 mod strangers;
