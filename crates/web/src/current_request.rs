@@ -7,7 +7,6 @@ use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::task::JoinError;
 
 /// The id and the client of a request.
 pub struct CurrentRequest {
@@ -70,18 +69,6 @@ fn with_current<T>(look: impl FnOnce(&CurrentRequest) -> T) -> Option<T> {
     CURRENT.try_with(|place| place.borrow().as_ref().map(look)).ok().flatten()
 }
 
-/// Runs `future` in a task of its own, as a part of the request. It runs to its end even if nobody waits for it any more.
-pub async fn spawn<T: Send + 'static>(
-    future: impl Future<Output = T> + Send + 'static,
-) -> Result<T, JoinError> {
-    let Some(id) = with_current(|current| current.id.clone()) else { return tokio::spawn(future).await };
-    let (current, output) = tokio::spawn(scope(id, future)).await?;
-    if let Some(client) = current.and_then(|current| current.client.into_inner()) {
-        note_client(client);
-    }
-    Ok(output)
-}
-
 /// The id of the request that is being answered, for a log line; none in a task of the server's own.
 pub fn id() -> Option<String> {
     with_current(|current| current.id.to_str().unwrap_or_default().to_owned())
@@ -102,19 +89,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn id_and_client_belong_to_their_request_and_its_tasks() {
+    async fn id_and_client_belong_to_their_request() {
         let notes = async {
             tokio::task::yield_now().await;
             note_client("cli");
             id()
         };
-        let spawns = async { spawn(notes).await.expect("ends") };
         let asks = async {
             tokio::task::yield_now().await;
             id()
         };
         let ((one, seen_by_one), (other, seen_by_other)) =
-            tokio::join!(scope(of("one"), asks), scope(of("other"), spawns));
+            tokio::join!(scope(of("one"), asks), scope(of("other"), notes));
         let (one, other) = (one.expect("known"), other.expect("known"));
         assert_eq!((seen_by_one.as_deref(), seen_by_other.as_deref()), (Some("one"), Some("other")));
         assert_eq!((one.id, one.client.into_inner()), (of("one"), None));
