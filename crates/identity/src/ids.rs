@@ -224,6 +224,10 @@ ids! {
     IdempotentWriteId = "write" / "write";
     /// A one-time link.
     LinkId = "link" / "link";
+    /// A mail.
+    MailId = "mail" / "mail";
+    /// What a form that mails was asked for.
+    MailRequestId = "mailrequest" / "request for a mail";
     /// An invitation of an administrator.
     InvitationId = "invitation" / "invitation";
     /// A connection to a payment provider.

@@ -9,7 +9,7 @@
 //! - payment providers: `billing`
 //! - events for products: `events`
 //! - users: `users`, `account_keys`, `user_terms`, `user_search`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`,
-//!   `authentication`, `sessions`
+//!   `authentication`, `sessions`, `mail`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
@@ -55,6 +55,7 @@ pub mod keys;
 pub mod leases;
 pub mod links;
 mod lookups;
+pub mod mail;
 pub mod names;
 pub mod organization_decisions;
 pub mod organization_deletions;

@@ -16,7 +16,7 @@ use crate::{
 use std::time::Duration;
 use store::{Snapshot, Sql, Tx, args, insert, sql, statements};
 
-/// The lifetime of a set-up link, of a sign-in link, and of a link that recovers an owner.
+/// The lifetime of a set-up link, of a sign-in link, of a mailed link, and of a link that recovers an owner.
 pub const LIFE: Duration = Duration::from_secs(60 * 60);
 /// The lifetime of a password link for a user who has a password.
 pub const FORGOTTEN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -32,14 +32,32 @@ pub enum Purpose {
     SignIn,
     /// A user sets a password with a link from an administrator, or from the server's own machine.
     Password,
+    /// A user sets a new password with a mailed link, in place of a forgotten one.
+    Reset,
+    /// A mailed link proves the address of an account that is to be made.
+    SignUp,
+    /// A mailed link proves the address of an account.
+    Verify,
 }
 
 impl Purpose {
+    const ALL: [Purpose; 6] = [
+        Purpose::SetUp,
+        Purpose::SignIn,
+        Purpose::Password,
+        Purpose::Reset,
+        Purpose::SignUp,
+        Purpose::Verify,
+    ];
+
     fn as_str(self) -> &'static str {
         match self {
             Purpose::SetUp => "setup",
             Purpose::SignIn => "sign_in",
             Purpose::Password => "password",
+            Purpose::Reset => "reset",
+            Purpose::SignUp => "sign_up",
+            Purpose::Verify => "verify",
         }
     }
 }
@@ -90,7 +108,8 @@ statements! {
     static NOTE_USE = sql("UPDATE links SET used_by = ?2, session_id = ?3 WHERE id = ?1");
     static USE_BY = sql("SELECT hash, user_id, session_id FROM links
      WHERE id = ?1 AND purpose = ?2 AND used_by = ?3 AND used_at > ?4");
-    static USE = sql("UPDATE links SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?2");
+    static USE = sql("UPDATE links SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?3");
+    static PURPOSE = sql("SELECT purpose, hash FROM links WHERE id = ?1");
     static OLD = sql("SELECT id FROM links WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM links WHERE id = ?1");
 }
@@ -106,11 +125,16 @@ pub fn create(tx: &mut Tx<'_>, new: &NewLink, created_by: &str, now: Time) -> Re
     Ok(())
 }
 
-/// Stores a link of `user` that signs in or sets a password. Returns its expiry time: a password link for a user
+/// Stores a link of `user` that an administrator makes, to sign in or to set a password. Returns its expiry time: a password link for a user
 /// without a password lives longer than `new` says.
 pub fn create_for(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) -> Result<Time> {
     let (action, expires_at) = match new.purpose {
-        Purpose::SetUp => return Err(Error::Internal("a set-up link has no user".to_owned())),
+        Purpose::SetUp | Purpose::Reset | Purpose::SignUp | Purpose::Verify => {
+            return Err(Error::Internal(format!(
+                "no administrator makes a link for {}",
+                new.purpose.as_str()
+            )));
+        }
         Purpose::SignIn => ("user.sign_in_link_made", new.expires_at),
         Purpose::Password if passwords::get(tx.snapshot(), &user.id)?.is_none() => {
             ("user.password_link_made", actor.now + LIFE_MAX)
@@ -175,7 +199,48 @@ pub fn use_once(tx: &mut Tx<'_>, purpose: Purpose, token: &str, now: Time) -> Re
         tx.lock(&users::LOCK, (&user).into())?;
     }
     let Some((id, user)) = find_valid(tx.snapshot(), purpose, token, now)? else { return Err(no_link) };
-    if tx.exec(&USE, args![&id, now])? == 1 { Ok(user) } else { Err(no_link) }
+    if tx.exec(&USE, args![&id, now, now])? == 1 { Ok(user) } else { Err(no_link) }
+}
+
+/// Consumes a link of which the caller knows without its secret that it may be used: its mail has a code too, which was right. It may
+/// have expired since then.
+pub(crate) fn use_proved(
+    tx: &mut Tx<'_>,
+    purpose: Purpose,
+    id: &LinkId,
+    now: Time,
+) -> Result<Option<UserId>> {
+    let no_link = Error::NotFound { what: "link" };
+    let any_time = Time::from_millis(0);
+    if let Some((_, Some(user))) = find_by_id(tx.snapshot(), purpose, id, any_time)? {
+        tx.lock(&users::LOCK, (&user).into())?;
+    }
+    let Some((_, user)) = find_by_id(tx.snapshot(), purpose, id, any_time)? else { return Err(no_link) };
+    if tx.exec(&USE, args![id, now, any_time])? == 1 { Ok(user) } else { Err(no_link) }
+}
+
+/// The user of a link that [`use_proved`] would consume.
+pub(crate) fn peek_proved(
+    snapshot: &mut Snapshot<'_>,
+    purpose: Purpose,
+    id: &LinkId,
+) -> Result<Option<Option<UserId>>> {
+    Ok(find_by_id(snapshot, purpose, id, Time::from_millis(0))?.map(|(_, user)| user))
+}
+
+/// The id in a token.
+pub fn id_of(token: &str) -> Option<LinkId> {
+    secrets::split_token(token).and_then(|(id, _)| LinkId::parse(id).ok())
+}
+
+/// What the link of a token is for, valid or not; `None` if there is no such link.
+pub fn purpose_of(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Option<Purpose>> {
+    let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
+    let Ok(id) = LinkId::parse(id) else { return Ok(None) };
+    let found: Option<(String, Vec<u8>)> =
+        snapshot.one(&PURPOSE, args![&id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found = found.filter(|(_, hash)| secrets::matches(secret.as_bytes(), hash));
+    Ok(found.and_then(|(word, _)| Purpose::ALL.into_iter().find(|purpose| purpose.as_str() == word)))
 }
 
 /// Finds the valid link of a token, with its user.
@@ -187,18 +252,27 @@ fn find_valid(
 ) -> Result<Option<(LinkId, Option<UserId>)>> {
     let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
     let Ok(id) = LinkId::parse(id) else { return Ok(None) };
+    let found = find_by_id(snapshot, purpose, &id, now)?;
+    Ok(found.filter(|(hash, _)| secrets::matches(secret.as_bytes(), hash)).map(|(_, user)| (id, user)))
+}
+
+/// Finds the valid link with this id: the hash of its secret, and its user.
+fn find_by_id(
+    snapshot: &mut Snapshot<'_>,
+    purpose: Purpose,
+    id: &LinkId,
+    now: Time,
+) -> Result<Option<(Vec<u8>, Option<UserId>)>> {
     let found: Option<(Vec<u8>, Option<UserId>, Time, String)> =
-        snapshot.one(&UNUSED, args![&id, purpose.as_str(), now], |row| {
+        snapshot.one(&UNUSED, args![id, purpose.as_str(), now], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })?;
-    let Some((_, user, made_at, maker)) =
-        found.filter(|(hash, ..)| secrets::matches(secret.as_bytes(), hash))
-    else {
-        return Ok(None);
-    };
+    let Some((hash, user, made_at, maker)) = found else { return Ok(None) };
     let is_void = match (&user, purpose) {
         (_, Purpose::SetUp) => administrators::has_platform_owner(snapshot)?,
-        (Some(id), Purpose::SignIn | Purpose::Password) => match users::get(snapshot, id) {
+        // That of a sign-up has no user yet.
+        (of, Purpose::SignUp) => of.is_some(),
+        (Some(id), _) => match users::get(snapshot, id) {
             Ok(user) => {
                 user.suspended_at.is_some()
                     && !(purpose == Purpose::Password && is_recovery(snapshot, &maker, id)?)
@@ -208,9 +282,9 @@ fn find_valid(
             Err(Error::NotFound { .. }) => true,
             Err(error) => return Err(error),
         },
-        (None, Purpose::SignIn | Purpose::Password) => true,
+        (None, _) => true,
     };
-    Ok((!is_void).then_some((id, user)))
+    Ok((!is_void).then_some((hash, user)))
 }
 
 /// Whether a link was made on the server's machine for an owner of the server ([`create_recovery`]).

@@ -10,7 +10,7 @@ use crate::ids::{OrganizationId, UserId};
 use crate::organizations::{self, Organization, PLATFORM, Status};
 use crate::{
     Error, Result, Time, administrators, api_keys, branding, catalog, cleanup, clients, customers,
-    invitations, plans, services, sessions, subscriptions, user_deletions, users,
+    invitations, mail, plans, services, sessions, subscriptions, user_deletions, users,
 };
 use std::time::Duration;
 use store::{Snapshot, Tx, args, insert, sql, statements};
@@ -142,7 +142,7 @@ pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor
         catalog::delete_service(tx, &service, actor)?;
         left -= 1;
     }
-    if left <= 0 || audit::delete_some(tx, id, most)? >= most {
+    if left <= 0 || audit::delete_some(tx, id, most)? >= most || mail::delete_some(tx, id, most)? >= most {
         return Ok(false);
     }
     api_keys::delete_all(tx, id)?;

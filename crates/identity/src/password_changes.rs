@@ -2,18 +2,18 @@
 //! to them.
 //!
 //! A link of a user comes from an administrator of the user's own organization or from the server's machine, so using it
-//! verifies the e-mail address. If the address was not verified before, somebody else may have made the account with it:
-//! the password and the sessions from before are void.
+//! verifies the e-mail address; so does a mailed link or its code. If the address was not verified before, somebody else may
+//! have made the account with it: the password and the sessions from before are void.
 
 use crate::audit::{self, Actor};
-use crate::ids::{SessionId, UserId};
+use crate::ids::{LinkId, SessionId, UserId};
 use crate::links::{self, Purpose};
 use crate::secrets::Hash;
 use crate::sessions::{self, NewSession, Session};
 use crate::users::{self, User};
-use crate::{Error, Result, consents, passwords, user_suspensions};
+use crate::{Error, Result, Time, consents, passwords, user_suspensions};
 use std::time::Duration;
-use store::Tx;
+use store::{Snapshot, Tx};
 
 /// A user who signed in less than this long ago changes the password without the old one.
 pub const RECENT_SIGN_IN: Duration = Duration::from_secs(10 * 60);
@@ -47,6 +47,37 @@ pub fn set_by_link(tx: &mut Tx<'_>, token: &str, hash: &str, actor: &Actor) -> R
         user_suspensions::activate(tx, &user, actor)?;
     }
     audit::note(tx, &user.organization, actor, "user.password_set", user.id.as_str(), "")?;
+    users::get(tx.snapshot(), &user.id)
+}
+
+/// What shows that a user may set a new password in place of a forgotten one.
+#[derive(Clone, Debug)]
+pub enum ResetProof {
+    /// The mailed link, in any browser.
+    Link(String),
+    /// The code of the same mail, in the browser that asked for it: the link without its secret.
+    Code(LinkId),
+}
+
+/// Finds the user who may set a new password by a proof. Unknown, used, expired and void ones look the same.
+pub fn peek_reset(snapshot: &mut Snapshot<'_>, proof: &ResetProof, now: Time) -> Result<Option<UserId>> {
+    let found = match proof {
+        ResetProof::Link(token) => links::peek(snapshot, Purpose::Reset, token, now)?,
+        ResetProof::Code(link) => links::peek_proved(snapshot, Purpose::Reset, link)?,
+    };
+    Ok(found.flatten())
+}
+
+/// Sets a new password in place of a forgotten one. All sessions of the user end. Of several uses of one mail, by its link or its
+/// code, one succeeds; the others get [`Error::NotFound`].
+pub fn reset(tx: &mut Tx<'_>, proof: &ResetProof, hash: &str, actor: &Actor) -> Result<User> {
+    let user = match proof {
+        ResetProof::Link(token) => links::use_once(tx, Purpose::Reset, token, actor.now)?,
+        ResetProof::Code(link) => links::use_proved(tx, Purpose::Reset, link, actor.now)?,
+    };
+    let user = note_proof(tx, user, actor)?;
+    replace(tx, &user.id, None, hash, actor)?;
+    audit::note(tx, &user.organization, actor, "user.password_reset", user.id.as_str(), "")?;
     users::get(tx.snapshot(), &user.id)
 }
 
@@ -111,8 +142,14 @@ fn sign_in_again(tx: &mut Tx<'_>, by: &LinkUse, actor: &Actor) -> Result<(User, 
 
 /// Consumes a link and verifies its user's address.
 fn use_link(tx: &mut Tx<'_>, purpose: Purpose, token: &str, actor: &Actor) -> Result<User> {
-    let user = links::use_once(tx, purpose, token, actor.now)?.ok_or(Error::NotFound { what: "link" })?;
-    let user = users::get(tx.snapshot(), &user)?;
+    let user = links::use_once(tx, purpose, token, actor.now)?;
+    note_proof(tx, user, actor)
+}
+
+/// Verifies the address of the user of a link that was used. What was set before is void then: somebody else may have made the
+/// account.
+fn note_proof(tx: &mut Tx<'_>, user: Option<UserId>, actor: &Actor) -> Result<User> {
+    let user = users::get(tx.snapshot(), &user.ok_or(Error::NotFound { what: "link" })?)?;
     if !users::verify_email(tx, &user, actor.now)? {
         return Ok(user);
     }

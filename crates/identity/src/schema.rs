@@ -25,6 +25,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(19, "mends of the second review", include_str!("../migrations/0019_mend.sql")),
     migration(20, "authentication", include_str!("../migrations/0020_authentication.sql")),
     migration(21, "background work", include_str!("../migrations/0021_work.sql")),
+    migration(22, "mail", include_str!("../migrations/0022_mail.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

@@ -4,11 +4,12 @@
 use crate::billing::connections;
 use crate::sealed_column::SealedColumn;
 use crate::secrets::{Random, SecretKey};
-use crate::{Result, idempotent_writes, keys, settings};
+use crate::{Result, idempotent_writes, keys, mail, settings};
 use store::{Snapshot, Tx, schema_version};
 
 /// The tables with a column of that kind.
-static COLUMNS: [&SealedColumn; 2] = [&idempotent_writes::ANSWERS, &connections::SECRETS];
+static COLUMNS: [&SealedColumn; 4] =
+    [&idempotent_writes::ANSWERS, &connections::SECRETS, &mail::SECRETS, &mail::requests::ASKERS];
 
 /// Opens each sealed value. Returns how many there are. Fails if the database belongs to another key. It may have the
 /// schema of an earlier version.
@@ -41,7 +42,14 @@ mod tests {
     use std::path::Path;
 
     /// The modules with sealed columns, as the functions above name them.
-    const MODULES: [&str; 4] = ["billing/connections.rs", "idempotent_writes.rs", "keys.rs", "settings.rs"];
+    const MODULES: [&str; 6] = [
+        "billing/connections.rs",
+        "idempotent_writes.rs",
+        "keys.rs",
+        "mail/mod.rs",
+        "mail/requests.rs",
+        "settings.rs",
+    ];
 
     #[test]
     fn each_column_is_read_from_the_schema_on_that_has_its_table() {

@@ -4,7 +4,8 @@
 //! gone from the rows that are few. The janitor blanks the rest in pages: network addresses and user agents of sessions,
 //! and the addresses and details of audit entries about the user. Ids stay, so that the audit trail stays readable.
 //!
-//! Rows that soon expire are left to expire: a device authorization has the address of the device for two hours.
+//! Rows that soon expire are left to expire: a device authorization has the address of the device for two hours, and what a form
+//! that mails was asked for has the mail address for a day.
 //! Invitations are for accounts of `platform`, so an account elsewhere leaves those of its address alone.
 
 use crate::audit::{self, Actor};
@@ -14,7 +15,7 @@ use crate::ids::{AuditId, OrganizationId, SessionId, UserId};
 use crate::scan::Page;
 use crate::users::{self, User};
 use crate::{
-    Error, Result, Time, administrators, consents, customers, invitations, organizations, passwords,
+    Error, Result, Time, administrators, consents, customers, invitations, mail, organizations, passwords,
     sessions, subscriptions, user_suspensions,
 };
 use std::time::Duration;
@@ -77,6 +78,7 @@ pub fn delete(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<()> {
     if home.slug == organizations::PLATFORM {
         invitations::forget_email(tx, &user.email, actor)?;
     }
+    mail::delete_of_user(tx, id)?;
     users::blank(tx, id)?;
     tx.exec(&INSERT, args![id, &user.organization, &actor.who, actor.now])?;
     users::keys(id).into_iter().for_each(|key| tx.changed(key));

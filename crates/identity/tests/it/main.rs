@@ -12,6 +12,7 @@ mod keys;
 mod leases;
 mod links;
 mod lists;
+mod mail;
 mod migrations;
 mod organizations;
 mod pending_device_codes;

@@ -17,12 +17,13 @@ use identity::billing::{events, removal, walks};
 use identity::cleanup;
 use identity::ids::SubscriptionId;
 use identity::keys::Algorithm;
+use identity::mail::requests;
 use identity::organization_deletions;
 use identity::scan::Page;
 use identity::secrets::Random;
 use identity::{
     authorization_codes, authorization_requests, devices, events as product_events, grants,
-    idempotent_writes, invitations, leases, links, revoked_tokens, sessions,
+    idempotent_writes, invitations, leases, links, mail, revoked_tokens, sessions,
 };
 use live::background::{Failure, Work};
 use parking_lot::Mutex;
@@ -70,12 +71,14 @@ const fn sweep(name: &'static str, kept: Duration, delete: Delete) -> Sweep {
     Sweep { name, kept, delete }
 }
 
-static SWEEPS: [Sweep; 9] = [
+static SWEEPS: [Sweep; 11] = [
     sweep("devices.tidy", DEVICES_KEPT, devices::delete_older),
     sweep("codes.tidy", KEPT, authorization_codes::delete_older),
     // Of the release before this one.
     sweep("authorization_requests.tidy", authorization_requests::LIFE, authorization_requests::delete_older),
     sweep("links.tidy", KEPT.saturating_add(links::LIFE_MAX), links::delete_older),
+    sweep("mails.tidy", mail::KEPT, mail::delete_older),
+    sweep("mail_requests.tidy", requests::KEPT, requests::delete_older),
     sweep("invitations.tidy", KEPT.saturating_add(invitations::LIFE), invitations::delete_older),
     sweep("idempotent_writes.tidy", idempotent_writes::KEPT, idempotent_writes::delete_older),
     sweep("billing_events.tidy", events::KEPT, events::delete_older),

@@ -42,6 +42,7 @@ const EARLIER: &[(&str, &str, Option<Scripts>)] = &[
     ("schema 19", include_str!("../fixtures/schema-19.jsonl"), None),
     ("schema 20", include_str!("../fixtures/schema-20.jsonl"), None),
     ("schema 21", include_str!("../fixtures/schema-21.jsonl"), None),
+    ("schema 22", include_str!("../fixtures/schema-22.jsonl"), None),
 ];
 /// The schema since which rows say how their user authenticated.
 const LEVELS_SINCE: usize = 20;
@@ -68,6 +69,8 @@ const UNUSED: &[&str] = &[
     "live_tasks",
     "live_schedules",
     "live_effects",
+    "mails",
+    "mail_requests",
 ];
 
 /// A server on which everything was used once. Returns it with what its users hold.
