@@ -19,6 +19,7 @@ mod migrations;
 mod networks;
 mod sizes;
 mod tree;
+mod way_out;
 
 use tree::Tree;
 

@@ -27,6 +27,7 @@ use identity::secrets::{Random, SecretKey};
 use identity::user_codes::UserCodes;
 use identity::{Lookups, Time};
 use live::background::Work;
+use outgoing::Relay;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -80,6 +81,8 @@ pub struct Settings {
     pub streams_per_caller_max: usize,
     /// The pause after which a stream without events sends a sign of life.
     pub stream_heartbeat: Duration,
+    /// What takes mails; none: this server sends none.
+    pub mail: Option<Relay>,
     /// Whether printed links sign test users in at once: only on the server of `sarsen dev`.
     pub dev_sign_in: bool,
 }
@@ -108,6 +111,7 @@ impl Settings {
             streams_max: 10_000,
             streams_per_caller_max: 20,
             stream_heartbeat: Duration::from_secs(10),
+            mail: None,
             dev_sign_in: false,
         }
     }
@@ -283,6 +287,11 @@ impl App {
     /// Makes the backups of the schedule, if there is one.
     pub(crate) fn backups(&self) -> Option<Backups> {
         Backups::new(self)
+    }
+
+    /// What takes mails, if this server sends any.
+    pub fn relay(&self) -> Option<&Relay> {
+        self.settings.mail.as_ref()
     }
 
     /// An address of this server.

@@ -357,6 +357,7 @@ impl TestServer {
 }
 
 #[expect(clippy::expect_used, reason = "a test without a connection has failed")]
+#[expect(clippy::disallowed_methods, reason = "a test connects to its own server")]
 async fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.expect("connects");
     // The server may answer and close before it has read all.

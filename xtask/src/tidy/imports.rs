@@ -3,7 +3,7 @@
 use super::{Tree, assert_none, manifest};
 
 /// Our crates, and which of ours each may name.
-const OURS: [(&str, &[&str]); 12] = [
+const OURS: [(&str, &[&str]); 13] = [
     // It does no I/O and knows no product: tests, the load generator and clients of streams use it.
     ("browser", &[]),
     // What is measured, and the text that shows it.
@@ -17,7 +17,9 @@ const OURS: [(&str, &[&str]); 12] = [
     ("endpoint", &["metrics", "store", "web"]),
     ("live", &["browser", "endpoint", "metrics", "store", "web"]),
     ("identity", &["store", "text"]),
-    ("server", &["browser", "endpoint", "identity", "live", "metrics", "store", "text", "web"]),
+    // The one way out to other machines, and what is sent there.
+    ("outgoing", &["text", "web"]),
+    ("server", &["browser", "endpoint", "identity", "live", "metrics", "outgoing", "store", "text", "web"]),
     ("bench", &["browser"]),
     // It passes `live` and `store` on to back ends of other programs. What it needs itself of the store and the domain
     // comes through the server's re-exports.
@@ -29,7 +31,7 @@ const OURS: [(&str, &[&str]); 12] = [
 const EXAMPLE_MAY_NAME: [&str; 5] = ["live", "store", "text", "browser", "bench"];
 
 /// Crates of others that only some of ours may name, and why.
-const RESERVED: [(&[&str], &[&str], &str); 4] = [
+const RESERVED: [(&[&str], &[&str], &str); 5] = [
     (
         &[
             "rusqlite",
@@ -53,6 +55,11 @@ const RESERVED: [(&[&str], &[&str], &str); 4] = [
         &["hyper", "hyper-util", "http", "http-body", "http-body-util", "cookie", "tower", "tower-http"],
         &["endpoint", "live", "web", "server", "sarsen"],
         "HTTP belongs to `web`, `endpoint`, `live`, `server` and `sarsen` (the load generator speaks it over a bare socket)",
+    ),
+    (
+        &["lettre", "hickory-resolver", "reqwest"],
+        &["outgoing"],
+        "connections to other machines are opened by `outgoing`, which judges their addresses",
     ),
     (&["maud", "askama"], &["server"], "pages belong to `server`"),
 ];

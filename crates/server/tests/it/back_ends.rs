@@ -1,5 +1,7 @@
 //! Tokens at the back ends of products that are written with `live`: by the keys that the server publishes.
 
+#![allow(clippy::disallowed_methods, reason = "tests connect to their own server")]
+
 use crate::support::*;
 use live::auth::{Accept, Issuer, Sarsen, TokenType};
 use live::{App, Problem, Query, Subject};

@@ -1,5 +1,7 @@
 //! Connections that are held for nothing: clients that do not read, are silent, or take all places.
 
+#![allow(clippy::disallowed_methods, reason = "tests connect to their own server")]
+
 use crate::device::codes;
 use crate::support::metric;
 use server::Limits;

@@ -1,5 +1,7 @@
 //! Limits: sizes, times and connections, for who sends too much, too slowly or not at all.
 
+#![allow(clippy::disallowed_methods, reason = "tests connect to their own server")]
+
 use super::{is_page, problem};
 use crate::device::{administers, error, refusal};
 use server::testing::{Answer, TestServer};

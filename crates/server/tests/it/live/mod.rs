@@ -5,6 +5,8 @@
 //! - `resuming.rs`: streams that go on from a cursor. `ends.rs`: how streams end, and how many there are.
 //! - `state.rs`: the pages of the state.
 
+#![allow(clippy::disallowed_methods, reason = "tests connect to their own server")]
+
 mod ends;
 mod of_a_service;
 mod of_a_user;

@@ -1,5 +1,7 @@
 //! A back end that is written with `live`: calls, subscriptions, routes of its own.
 
+#![allow(clippy::disallowed_methods, reason = "tests connect to their own server")]
+
 use super::notes::serve;
 use super::streams::Stream;
 use super::{Call, Recording, call, get, is_recorded, post};

@@ -1,5 +1,7 @@
 //! The streams of `GET /api/live`, byte by byte: that of a user, and that of a service.
 
+#![allow(clippy::disallowed_methods, reason = "tests connect to their own server")]
+
 use super::{ACME, People, Recording, call, get, is_recorded, recorded_server};
 use crate::support::{Ask, text, tokens, tokens_of};
 use serde_json::{Value, json};

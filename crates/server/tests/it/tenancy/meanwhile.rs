@@ -1,5 +1,7 @@
 //! A user who is suspended or signed out while their request is under way changes nothing with it.
 
+#![allow(clippy::disallowed_methods, reason = "tests connect to their own server")]
+
 use super::roles::{commands_wait, hire, hired};
 use super::{PASSWORD, is, problem};
 use crate::support::*;
