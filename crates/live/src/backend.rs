@@ -6,10 +6,10 @@ use crate::context::Context;
 use crate::extract::{prefers_html, refuse_sites_elsewhere};
 use crate::given::random;
 use crate::http::{explained, paged, routes};
-use crate::once::BodyHash;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::response::{IntoResponse as _, Response};
+use endpoint::idempotency::SentKey;
 use endpoint::routes::Routes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -248,7 +248,7 @@ async fn whole(
     request: http::Request<RequestBody>,
     is_call: bool,
 ) -> Result<Request, Problem> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let most = parts.context.0.limits.body_bytes_max;
     let refuse = |status: StatusCode, code: &'static str, detail: String| Problem::new(status, code, detail);
     // PostgreSQL stores no U+0000.
@@ -258,13 +258,15 @@ async fn whole(
     if is_call && !is_text(head.uri.path().as_bytes()) {
         return Err(Problem::invalid("", "The path is not UTF-8 in percent-encoding."));
     }
+    let key = SentKey::of(&head.method, &head.headers)?;
     match web::body::read(body, peer.body_time, most).await {
         Ok(bytes) => {
             crate::http::check_body(&head.headers, is_call, &bytes, most)?;
-            let hash = BodyHash::of(&head.headers, &bytes).filter(|_| !is_call);
-            let mut request = Request::from_parts(head, Body::from(bytes));
-            hash.map(|hash| request.extensions_mut().insert(hash));
-            Ok(request)
+            if let Some(key) = key {
+                key.has_body(&bytes);
+                head.extensions.insert(key);
+            }
+            Ok(Request::from_parts(head, Body::from(bytes)))
         }
         Err(Failure::TooLarge) => {
             let detail = format!("The body has more than {most} bytes, which is the limit.");

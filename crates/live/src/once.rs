@@ -3,16 +3,16 @@
 use crate::backend::ClientAddress;
 use crate::context::Context;
 use crate::extract::Json;
-use crate::given::sha256;
 use crate::http::{Command, carry_out};
-use crate::idempotent::{HEADER, Key};
+use crate::idempotent::Key;
 use crate::stream::Standing;
 use crate::{Caller, Problem};
 use axum::extract::{FromRequestParts, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use endpoint::idempotency::SentKey;
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -70,16 +70,6 @@ impl Once {
     }
 }
 
-/// The hash of a body that came with a key.
-#[derive(Clone, Copy)]
-pub(crate) struct BodyHash([u8; 32]);
-
-impl BodyHash {
-    pub(crate) fn of(headers: &HeaderMap, body: &[u8]) -> Option<BodyHash> {
-        headers.contains_key(HEADER).then(|| BodyHash(sha256(body)))
-    }
-}
-
 /// Whether the handler of a request with a key has taken it.
 #[derive(Clone, Default)]
 struct Taken(Arc<AtomicBool>);
@@ -90,15 +80,10 @@ impl FromRequestParts<Context> for Once {
     async fn from_request_parts(parts: &mut Parts, context: &Context) -> Result<Once, Problem> {
         let caller = context.caller_with_token(&parts.headers).await?;
         let address = parts.extensions.get::<ClientAddress>().copied().ok_or_else(Problem::internal)?;
-        let key = match (is_keyed(&parts.method, &parts.headers), parts.extensions.get::<BodyHash>()) {
-            (false, _) => None,
-            (true, None) => return Err(Problem::internal()),
-            (true, Some(BodyHash(body))) => {
-                let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-                let route = format!("{} {path}", parts.method);
-                Key::of(&parts.headers, caller.now.subject.as_deref(), &route, *body)?
-            }
-        };
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let route = format!("{} {path}", parts.method);
+        let sent = parts.extensions.get::<SentKey>();
+        let key = sent.map(|sent| Key::of(sent, caller.now.subject.as_deref(), &route)).transpose()?;
         if let Some(Taken(taken)) = parts.extensions.get() {
             taken.store(true, Relaxed);
         }
@@ -106,13 +91,13 @@ impl FromRequestParts<Context> for Once {
     }
 }
 
-fn is_keyed(method: &Method, headers: &HeaderMap) -> bool {
-    !method.is_safe() && headers.contains_key(HEADER)
+fn is_keyed(request: &Request) -> bool {
+    request.extensions().get::<SentKey>().is_some()
 }
 
 /// Routes whose handlers do not look at a key: a client that relies on one must not learn so from a thing done twice.
 pub(crate) async fn refuse_keys(request: Request, next: Next) -> Response {
-    if !is_keyed(request.method(), request.headers()) {
+    if !is_keyed(&request) {
         return next.run(request).await;
     }
     let detail = "This route does not take an `Idempotency-Key`. Leave it out, and read the state before you send the request again.";
@@ -121,7 +106,7 @@ pub(crate) async fn refuse_keys(request: Request, next: Next) -> Response {
 
 /// Routes whose handlers take [`Once`]. One that does not is a defect of the app.
 pub(crate) async fn expect_keys(mut request: Request, next: Next) -> Response {
-    if !is_keyed(request.method(), request.headers()) {
+    if !is_keyed(&request) {
         return next.run(request).await;
     }
     let taken = Taken::default();

@@ -4,8 +4,8 @@ use super::{json, version_of};
 use crate::account::Counted;
 use crate::backend::ClientAddress;
 use crate::context::Context;
-use crate::given::{Given, random, sha256};
-use crate::idempotent;
+use crate::given::{Given, random};
+use crate::idempotent::Key;
 use crate::query::{MutationEntry, QueryEntry, decided};
 use crate::stream::Standing;
 use crate::{Caller, Problem};
@@ -13,6 +13,7 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
+use endpoint::idempotency::{Outcome, Respond, SentKey, Stored, once};
 use endpoint::path::Path;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -29,6 +30,7 @@ pub(super) async fn call(
     State(context): State<Context>,
     Extension(address): Extension<ClientAddress>,
     Path(name): Path<String>,
+    sent: Option<Extension<SentKey>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
@@ -56,7 +58,8 @@ pub(super) async fn call(
             }
             (None, Some(mutation)) => {
                 version_of(&headers)?;
-                write(&context, mutation, &caller, address, &headers, &body).await
+                let sent = sent.as_ref().map(|Extension(sent)| sent);
+                write(&context, mutation, &caller, address, sent, &body).await
             }
             (None, None) => Err(Problem::internal()),
         };
@@ -127,10 +130,11 @@ async fn write(
     mutation: &MutationEntry,
     caller: &Standing,
     address: ClientAddress,
-    headers: &HeaderMap,
+    sent: Option<&SentKey>,
     body: &Bytes,
 ) -> Result<Response, Problem> {
-    let key = idempotent::Key::of(headers, caller.now.subject.as_deref(), mutation.name, sha256(body))?;
+    let subject = caller.now.subject.as_deref();
+    let key = sent.map(|sent| Key::of(sent, subject, mutation.name)).transpose()?;
     let run = (mutation.bind)(json(body)?, &caller.now)?;
     let counted = || Counted::of(&caller.now, address.0);
     context.0.unread.check(context, counted)?;
@@ -150,6 +154,15 @@ pub(crate) struct Command {
     pub(crate) is_batched: bool,
 }
 
+/// The JSON that a command answers.
+struct Text(String);
+
+impl Respond for Text {
+    fn respond(&self) -> serde_json::Result<Stored> {
+        Ok(Stored { status: StatusCode::OK, body: self.0.clone().into_bytes() })
+    }
+}
+
 /// Runs a command for a caller, once for each key. Returns its answer, or the first one if the key was sent before, with a
 /// version that includes the write.
 pub(crate) async fn carry_out(
@@ -157,29 +170,22 @@ pub(crate) async fn carry_out(
     Command { name, is_batched }: Command,
     caller: &Standing,
     address: ClientAddress,
-    key: Option<idempotent::Key>,
+    key: Option<Key>,
     run: impl Fn(&mut Tx<'_>) -> Result<String, Problem> + Send + 'static,
 ) -> Result<(String, Version), Problem> {
-    if key.is_some() {
+    let is_keyed = key.is_some();
+    if is_keyed {
         // A call that is refused so far leaves nothing, and is not counted.
         admit(context, &caller.now, address)?;
     }
     let (judge, now, slow) = (judge(context, caller), context.now(), context.0.limits.slow_command);
-    let (engine, earlier) = (context.0.engine.clone(), key.clone());
+    let engine = context.0.engine.clone();
     let command = move |tx: &mut Tx<'_>| {
         let started = Instant::now();
         tx.snapshot().set_time(now);
         judge(tx.snapshot())?;
-        if let Some(key) = &key
-            && let Some(answer) = key.answer(tx, now)?
-        {
-            return Ok((answer, true));
-        }
-        let answer = run(tx)?;
-        if let Some(key) = &key {
-            key.keep(tx, &answer, now)?;
-        }
-        if started.elapsed() > slow {
+        let outcome = once(key.as_ref(), tx, now, |tx| run(tx).map(Text))?;
+        if matches!(outcome, Outcome::Done(_)) && started.elapsed() > slow {
             engine.metrics.slow_commands.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
                 command = name,
@@ -187,21 +193,22 @@ pub(crate) async fn carry_out(
                 "a command was slow; it holds up others"
             );
         }
-        Ok::<_, Problem>((answer, false))
+        Ok::<_, Problem>(outcome)
     };
-    let written = match is_batched {
-        true => context.store().write_batched(name, command).await,
-        false => context.store().write(name, command).await,
+    let outcome = match is_batched {
+        true => context.store().write_batched(name, command).await?,
+        false => context.store().write(name, command).await?,
     };
-    match (written, earlier) {
-        (Ok((text, false)), key) => {
-            if key.is_some() {
+    match outcome {
+        Outcome::Done(Text(text)) => {
+            if is_keyed {
                 let counters = Counted::of(&caller.now, address.0);
                 counters.0.iter().for_each(|one| context.0.keyed_calls.charge(&one.name, text.len()));
             }
             Ok((text, context.store().acknowledged()))
         }
-        (Ok((text, true)), _) => {
+        Outcome::Repeated(answer) => {
+            let text = String::from_utf8(answer.body).map_err(Problem::defect)?;
             let version = match context.store().is_shared() {
                 // Another instance may have written it: a state that has it is newer than what this one has written.
                 true => context.store().query(Read::default(), |_| Ok::<_, Problem>(())).await?.version,
@@ -209,15 +216,6 @@ pub(crate) async fn carry_out(
             };
             Ok((text, version))
         }
-        // The same request, sent at the same time, may have been done: then this one failed because of it.
-        (Err(problem), Some(key))
-            if problem.status.is_client_error() && problem.status != StatusCode::UNAUTHORIZED =>
-        {
-            let stored = move |snapshot: &mut Snapshot<'_>| key.stored(snapshot, now);
-            let answer = context.store().query(Read::default(), stored).await?;
-            answer.value.map(|text| (text, answer.version)).ok_or(problem)
-        }
-        (Err(problem), _) => Err(problem),
     }
 }
 

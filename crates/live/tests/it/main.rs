@@ -14,6 +14,7 @@ mod live;
 mod metrics;
 mod outages;
 mod own_routes;
+mod previous_release;
 mod rpc;
 mod sarsen;
 mod sites;

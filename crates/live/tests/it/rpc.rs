@@ -109,6 +109,24 @@ fn send_one(address: std::net::SocketAddr) -> (u16, serde_json::Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_none_is_refused_whatever_is_called() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let long = "x".repeat(256);
+    for name in ["increment", "get_counter", "nothing"] {
+        for keys in [&["two words"][..], &[""], &[&long], &["a", "b"]] {
+            let headers: Vec<_> = keys.iter().map(|key| ("Idempotency-Key", *key)).collect();
+            let answer = ada.send("POST", &format!("/rpc/{name}"), &headers, "{\"id\":1}");
+            let is = (answer.status, answer.json()["code"].clone());
+            assert_eq!(is, (400, json!("invalid_idempotency_key")), "{name} {keys:?}");
+        }
+    }
+    assert_eq!(ada.value("get_counter", json!({ "id": 1 }))["value"], 0, "nothing was done");
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_another_instance_repeats_has_a_version_with_its_write() {
     // On SQLite there is one instance, and on MySQL the versions of instances do not compare.
     if kind() != Kind::Postgres {

@@ -138,6 +138,8 @@ async fn keyed(end: &mut BackEnd) {
     end.send("what failed is not kept", write(3, "k2")).await;
     end.send("so another may have its key", write(5, "k2")).await;
     end.send("a key that is none", write(6, "two words")).await;
+    let read = post("/rpc/get_note").json(&json!({ "id": 1 })).header("idempotency-key", "two words");
+    end.send("a key that is none, of a query", by("ada", read)).await;
     let plain = |path: &str, key: &str, text: &str| {
         by("ada", post(path).json(&json!({ "text": text })).header("idempotency-key", key))
     };
