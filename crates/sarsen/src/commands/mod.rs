@@ -19,6 +19,7 @@ pub mod demo;
 mod departure;
 pub mod dev;
 pub mod doctor;
+mod findings;
 pub mod health;
 pub mod init;
 pub mod key;

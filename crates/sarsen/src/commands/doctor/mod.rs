@@ -12,13 +12,13 @@ mod machine;
 
 pub use backups::fingerprint;
 
+use super::findings::{self, Finding, State, fail, ok, warn};
 use super::{rekey, serve};
 use crate::api_client;
 use crate::config::{Config, Flags, Origin};
 use crate::environment::Environment;
-use crate::error::{Error, Result};
-use crate::{files, output, tls};
-use std::io::IsTerminal as _;
+use crate::error::Result;
+use crate::{files, tls};
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -43,52 +43,6 @@ pub struct Args {
     json: bool,
 }
 
-/// The result of a check.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Ok,
-    Warn,
-    Fail,
-}
-
-impl State {
-    fn word(self) -> &'static str {
-        match self {
-            State::Ok => "ok",
-            State::Warn => "warn",
-            State::Fail => "fail",
-        }
-    }
-
-    fn colour(self) -> &'static str {
-        match self {
-            State::Ok => "32",
-            State::Warn => "33",
-            State::Fail => "31",
-        }
-    }
-}
-
-/// A check and its result.
-struct Finding {
-    check: &'static str,
-    state: State,
-    /// What was found, and what to do.
-    message: String,
-}
-
-fn ok(check: &'static str, message: impl Into<String>) -> Finding {
-    Finding { check, state: State::Ok, message: message.into() }
-}
-
-fn warn(check: &'static str, message: impl Into<String>) -> Finding {
-    Finding { check, state: State::Warn, message: message.into() }
-}
-
-fn fail(check: &'static str, message: impl Into<String>) -> Finding {
-    Finding { check, state: State::Fail, message: message.into() }
-}
-
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     if let Some(copy) = &args.key_copy {
@@ -100,20 +54,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         Ok(Err(error)) => vec![fail("configuration", error.to_string())],
         Err(late) => vec![fail("configuration", late.advising(HANGING_FILE))],
     };
-    if args.json {
-        let all = findings.iter().map(|finding| {
-            serde_json::json!({ "check": finding.check, "state": finding.state.word(), "says": finding.message })
-        });
-        output::print_json(&all.collect::<Vec<_>>().into())?;
-    } else {
-        let colours = std::io::stdout().is_terminal() && environment.get("NO_COLOR").is_none();
-        output::print(&findings.iter().map(|finding| line(finding, colours)).collect::<String>())?;
-    }
-    if findings.iter().any(|finding| finding.state == State::Fail) {
-        Err(Error::AlreadyReported)
-    } else {
-        Ok(())
-    }
+    findings::print(&findings, args.json, environment)
 }
 
 /// Why a check has no result.
@@ -282,10 +223,4 @@ fn certificate(config: &Config, now: i64) -> Finding {
 /// Whether clients that ask for the issuer's host accept the certificate.
 fn is_for_issuer(config: &Config, tls: &server::Tls) -> bool {
     config.issuer.value.as_ref().is_none_or(|issuer| tls.is_for(issuer.host()))
-}
-
-fn line(finding: &Finding, colours: bool) -> String {
-    let word = format!("{:<4}", finding.state.word());
-    let word = if colours { format!("\u{1b}[{}m{word}\u{1b}[0m", finding.state.colour()) } else { word };
-    format!("{word}  {:<13}  {}\n", finding.check, output::sanitize(&finding.message))
 }
