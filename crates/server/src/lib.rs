@@ -38,6 +38,7 @@ mod webhooks;
 pub use self::web::fields::FieldError;
 pub use self::web::json::rfc3339;
 pub use self::web::serving::{serve, serve_on};
+pub use ::outgoing;
 pub use ::web::host::{is_loopback, is_name};
 pub use ::web::memory_limit;
 pub use ::web::{

@@ -1,7 +1,7 @@
 //! Every route, in one table: the map of the product.
 
 use crate::app::App;
-use crate::dev::demo;
+use crate::dev::{demo, mail};
 use crate::operation::{health, metrics};
 use crate::web::error::Problem;
 use crate::{api, oauth, openapi, pages, webhooks};
@@ -181,6 +181,11 @@ pub fn router() -> Routes<App> {
         .route("/demo/{product}/login", get(demo::sign_in))
         .route("/demo/{product}/callback", acting_get(demo::callback))
         .route("/demo/{product}/logout", get(demo::sign_out))
+        // The mails of `sarsen demo` and `sarsen dev`
+        .route("/dev/mail", get(mail::list))
+        .route("/dev/mail.json", get(mail::json))
+        .route("/dev/mail/{number}", get(mail::show))
+        .route("/dev/mail/{number}/html", get(mail::html))
         // The server of `sarsen dev`
         .route("/dev/sign-in", acting_get(pages::dev_sign_in::get))
         // Operation

@@ -10,6 +10,7 @@ mod console;
 mod declared;
 mod deletion;
 mod demo;
+mod dev_mail;
 mod device;
 mod erasure;
 mod error_links;

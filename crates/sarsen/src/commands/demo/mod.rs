@@ -15,6 +15,7 @@ use crate::{logs, output};
 use data_dir::DataDir;
 use ports::{Candidates, Ports};
 use server::demo::{self, Credentials, Demo};
+use server::outgoing::Relay;
 use server::{Bound, Cidr, Limits, RequestLogFormat, Running, Settings, Store};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -93,7 +94,8 @@ impl Surroundings {
 
     fn settings(&self, issuer: &str) -> Settings {
         let trusted_proxies = self.trusted_proxies.clone();
-        Settings { request_log: self.request_log, trusted_proxies, ..Settings::new(issuer) }
+        let mail = Some(Relay::kept());
+        Settings { request_log: self.request_log, trusted_proxies, mail, ..Settings::new(issuer) }
     }
 }
 

@@ -23,6 +23,7 @@ use ports::Port;
 use product::Product;
 use rustix::process::Signal;
 use server::declared::{self, Applied};
+use server::outgoing::Relay;
 use server::{App, Bound, Limits, RequestLogFormat, Running, Settings, Store};
 use std::ffi::OsString;
 use std::future::pending;
@@ -141,8 +142,8 @@ impl Server<'_> {
         loop {
             let number = bound.addresses().first().map_or(0, std::net::SocketAddr::port);
             let issuer = format!("http://localhost:{number}");
-            let settings =
-                Settings { request_log: self.request_log, dev_sign_in: true, ..Settings::new(&issuer) };
+            let (request_log, mail) = (self.request_log, Some(Relay::kept()));
+            let settings = Settings { request_log, mail, dev_sign_in: true, ..Settings::new(&issuer) };
             let app = server_process::app(self.store.clone(), settings, self.folder.key()?, None)?;
             server::first_start::prepare(&app).await.map_err(Error::domain(server_process::UNUSABLE))?;
             let applied = self.apply(&app).await?;

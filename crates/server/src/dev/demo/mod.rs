@@ -146,6 +146,7 @@ pub(crate) async fn home(State(app): State<App>) -> PageResult {
         login_line: &format!("{sarsen} login --server {}", app.settings.issuer),
         plan_line: &format!("{sarsen} subscription change --org {slug} --user {ada} --plan starter"),
         console_href: "/console",
+        mail_href: app.relay().map(|_| "/dev/mail"),
     };
     Ok(page(StatusCode::OK, view.markup(), Vec::new()))
 }

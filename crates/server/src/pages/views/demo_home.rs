@@ -28,6 +28,8 @@ pub struct DemoHome<'a> {
     /// Changes a plan with that command.
     pub plan_line: &'a str,
     pub console_href: &'a str,
+    /// The mails that this demo would send, if it has any to send.
+    pub mail_href: Option<&'a str>,
 }
 
 impl DemoHome<'_> {
@@ -78,6 +80,9 @@ impl DemoHome<'_> {
                         p { "In the console, the owner of this server sees every organization. Sign in as" }
                         ul.rows { (person_row(&(self.owner_email, self.owner_password, "owner"))) }
                         p { a.button.plain href=(self.console_href) { "Open the console" } }
+                        @if let Some(href) = self.mail_href {
+                            p { "No mail leaves this demo. " a href=(href) { "Read what it would send" } "." }
+                        }
                     }
                 }
             }

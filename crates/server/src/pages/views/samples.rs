@@ -196,7 +196,12 @@ fn products(name: &str, email: &str) -> Pages {
             api_line: "curl -H \"Authorization: Bearer x\" http://localhost:7070/api/subscription",
             login_line: "sarsen login --server http://localhost:7070",
             plan_line: "sarsen subscription change --org acme --user ada@acme.test --plan starter",
-            console_href: "/console" }.markup()),
+            console_href: "/console", mail_href: Some("/dev/mail") }.markup()),
+        ("dev_mails", DevMails { mails: &[MailLine { href: "/dev/mail/1".to_owned(), to: email, subject: name,
+            at: "2026-11-28T15:00:00Z".to_owned() }] }.markup()),
+        ("dev_mail", DevMail { to: email, from: name, reply_to: Some(email), subject: name, at: "2026-11-28T15:00:00Z",
+            text: &format!("Open http://localhost:7070/o/acme/link?token=x\n{name}"), server: "http://localhost:7070",
+            html_href: Some("/dev/mail/1/html"), list_href: "/dev/mail" }.markup()),
     ]
 }
 

@@ -1,8 +1,10 @@
 //! Which GETs change something, and that no HEAD does: a walk through the table of all routes.
 
+use crate::dev_mail::message;
 use crate::support::*;
 use crate::tenancy::Things;
 use http::Method;
+use outgoing::Relay;
 use serde_json::{Value, json};
 use server::testing::{Answer, Kind, Request, Rows, TestBrowser, TestServer, kind};
 use std::collections::BTreeMap;
@@ -165,7 +167,8 @@ impl<'s> World<'s> {
             }
             route => {
                 let path = self.things.path("acme", route);
-                let path = path.replace("{slug}", "acme").replace("{product}", "sketch");
+                let path =
+                    path.replace("{slug}", "acme").replace("{product}", "sketch").replace("{number}", "1");
                 assert!(!path.contains('{'), "say here what stands in {route}");
                 path
             }
@@ -207,7 +210,9 @@ impl<'s> World<'s> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_get_changes_something_only_by_this_list_and_a_head_never() {
-    let server = TestServer::start().await;
+    let (relay, mail) = (Relay::kept(), message("one", "ada@acme.test"));
+    relay.send(&mail, 0).await.expect("kept");
+    let server = TestServer::start_with(|settings| settings.mail = Some(relay), |_| {}).await;
     let mut world = World::of(&server).await;
     let routes = server::router();
     let gets = routes.listed().iter().filter(|(method, _)| method == Method::GET).map(|(_, route)| *route);

@@ -3,7 +3,9 @@
 use super::{Call, People, Recording, get, is_recorded, post, recorded_server};
 use crate::support::{Ask, path_of, text};
 use browser::Cookies;
+use outgoing::Relay;
 use serde_json::json;
+use server::Settings;
 use server::testing::TestServer;
 
 const PASSWORD: &str = "correct horse battery";
@@ -168,6 +170,7 @@ async fn demo(server: &TestServer, to: &mut Recording) {
     to.browse(server, &mut browser, "its callback, unasked", get("/demo/sketch/callback?code=x")).await;
     to.browse(server, &mut browser, "its sign-in", get("/demo/sketch/login")).await;
     to.browse(server, &mut browser, "its sign-out", get("/demo/sketch/logout")).await;
+    to.browse(server, &mut browser, "no mailbox here", get("/dev/mail")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +178,11 @@ async fn first_start() {
     if !is_recorded() {
         return;
     }
-    let server = recorded_server(|settings| settings.dev_sign_in = true, false).await;
+    let change = |settings: &mut Settings| {
+        settings.dev_sign_in = true;
+        settings.mail = Some(Relay::kept());
+    };
+    let server = recorded_server(change, false).await;
     let to = &mut Recording::bare();
     to.send(&server, "nobody owns it yet", get("/login")).await;
     to.send(&server, "the first page", get("/")).await;
@@ -194,6 +201,9 @@ async fn first_start() {
     to.browse(&server, &mut browser, "the link is used", get(path_of(&link))).await;
     to.browse(&server, &mut browser, "the console", get("/console")).await;
     to.send(&server, "a link of `sarsen dev` that is none", get("/dev/sign-in?user=x&token=x")).await;
+    for path in ["/dev/mail", "/dev/mail.json?to=ada@acme.test", "/dev/mail/1", "/dev/mail/1/html"] {
+        to.send(&server, "no mail yet", get(path)).await;
+    }
     insta::assert_snapshot!("first_start", to.finish());
     server.stop().await;
 }
