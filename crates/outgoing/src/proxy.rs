@@ -22,6 +22,11 @@ pub struct Proxy {
 }
 
 impl Proxy {
+    /// Whether its address holds a password.
+    pub fn has_password(&self) -> bool {
+        self.credentials.is_some()
+    }
+
     pub(crate) fn host(&self) -> &str {
         &self.host
     }

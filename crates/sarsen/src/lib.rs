@@ -60,6 +60,8 @@ mod files;
 #[cfg(feature = "identity")]
 pub mod logs;
 #[cfg(feature = "identity")]
+mod mail_relay;
+#[cfg(feature = "identity")]
 pub mod output;
 #[cfg(feature = "identity")]
 pub mod program;

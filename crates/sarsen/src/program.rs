@@ -3,8 +3,8 @@
 use crate::allocator;
 use crate::commands::{
     audit, backup, bench, billing, branding, check, client, demo, dev, doctor, health, init, key, login,
-    logout, member, move_database, new, org, owner, plan, rekey, restore, serve, service, subscription, user,
-    version, whoami,
+    logout, mail, member, move_database, new, org, owner, plan, rekey, restore, serve, service, subscription,
+    user, version, whoami,
 };
 use crate::environment::Environment;
 use crate::error::Result;
@@ -60,6 +60,8 @@ pub enum Command {
     Move(move_database::Args),
     /// Owners of the server, and a way back for one who has lost the password
     Owner(owner::Args),
+    /// Mails that the server sends: a test of its settings
+    Mail(mail::Args),
     /// Sign this terminal in to a server
     Login(login::Args),
     /// Sign this terminal out
@@ -144,6 +146,7 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::Rekey(args) => rekey::run(&args, environment),
         Command::Move(args) => move_database::run(&args),
         Command::Owner(args) => owner::run(&args, context),
+        Command::Mail(args) => mail::run(&args, environment),
         Command::Login(args) => login::run(&args, environment),
         Command::Logout(args) => logout::run(&args, environment),
         Command::Whoami(args) => whoami::run(&args, environment),

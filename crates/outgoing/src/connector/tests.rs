@@ -94,7 +94,8 @@ async fn an_unusual_port_needs_an_exception_that_names_it() {
     }
 }
 
-/// Answers every question for an address with these, the first question with the first and so on.
+/// A DNS server that answers every question for an address with these, the first question with the first and so on.
+#[expect(clippy::disallowed_methods, reason = "it listens on this machine")]
 async fn dns(answers: Vec<Ipv4Addr>) -> (SocketAddr, Arc<AtomicUsize>) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
     let (address, asked) = (socket.local_addr().expect("an address"), Arc::new(AtomicUsize::new(0)));

@@ -138,7 +138,8 @@ async fn a_relay_on_this_machine_takes_a_mail() {
 
 #[tokio::test]
 async fn a_refusal_says_where_and_whether_for_good() {
-    let cases: [(&[(&str, &str)], Step, &str, bool); 10] = [
+    type Case = (&'static [(&'static str, &'static str)], Step, &'static str, bool);
+    let cases: [Case; 10] = [
         (
             &[("RCPT", "550 5.1.1 <ada@example.com> no such user")],
             Step::RcptTo,
@@ -331,7 +332,7 @@ async fn peer(bytes: &'static [u8], pause: Duration) -> SocketAddr {
 
 #[tokio::test]
 async fn a_relay_that_stalls_or_trickles_ends_by_the_deadline() {
-    for (bytes, pause) in [(&b""[..], 3600_000), (b"2", 5), (b"220-more\r\n", 5)] {
+    for (bytes, pause) in [(&b""[..], 3_600_000), (b"2", 5), (b"220-more\r\n", 5)] {
         let address = peer(bytes, Duration::from_millis(pause)).await;
         let mut relay = client("smtp://", address, None);
         relay.time_max = Duration::from_millis(200);

@@ -25,6 +25,7 @@ pub mod init;
 pub mod key;
 pub mod login;
 pub mod logout;
+pub mod mail;
 pub mod member;
 pub mod move_database;
 pub mod new;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::program::Context;
 use crate::server_process;
 use crate::tls::Certificate;
-use crate::{files, logs, output};
+use crate::{files, logs, mail_relay, output};
 use server::{App, Bound, Limits, SecretKey};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -59,10 +59,13 @@ fn serve_until_stopped(args: &Args, context: &Context) -> Result<()> {
         files::private_folder(folder)?;
     }
     let certificate = Certificate::open(&config, environment)?;
+    let mail = mail_relay::relay(&config, environment)?;
     let bound = server_process::bind(&config.listen.value)?;
     let options = config.store_options(context.writer_limits.clone());
     let store = server_process::open_store_of(&config.database.value, options, &key)?;
-    let app = server_process::app(store.clone(), config.settings(bound.addresses()), key, None)?;
+    let mut settings = config.settings(bound.addresses());
+    settings.mail = mail;
+    let app = server_process::app(store.clone(), settings, key, None)?;
     let served = server_process::runtime()?.block_on(serve(&config, app, bound, certificate));
     if served.is_err() {
         // The server did not start, so it has not closed the database.
@@ -188,7 +191,10 @@ pub fn secret_key(config: &Config) -> Result<SecretKey> {
 fn warn_of_readers(config: &Config) {
     let key = config.secret_key.is_none().then_some(&*config.secret_key_file.value);
     let database = config.database.value.path();
-    let files = [("the secret key", key), ("the database", database)];
+    let password =
+        config.smtp_password.is_none().then_some(config.smtp_password_file.value.as_deref()).flatten();
+    let files =
+        [("the secret key", key), ("the database", database), ("the password of the mail relay", password)];
     for (what, path) in files.into_iter().filter_map(|(what, path)| Some((what, path?))) {
         if let Some(mode) = files::open_to_others(path) {
             tracing::warn!(

@@ -70,6 +70,27 @@ pub struct Flags {
     /// Bearer token for /metrics; without one only this machine may read it
     #[arg(long, value_name = "TOKEN")]
     metrics_token: Option<String>,
+    /// Mail relay, like smtps://user@host:465 (TLS) or smtp://user@host:587 (STARTTLS) [default: none, no mail is sent]
+    #[arg(long, value_name = "URL")]
+    smtp_url: Option<String>,
+    /// File with its password; SARSEN_SMTP_PASSWORD is the password itself [default: none]
+    #[arg(long, value_name = "FILE")]
+    smtp_password_file: Option<String>,
+    /// Sender of mails, like "Example <mail@example.com>"
+    #[arg(long, value_name = "SENDER")]
+    mail_from: Option<String>,
+    /// Selector of the relay's DKIM key, for the checks of sarsen mail test and doctor [default: none]
+    #[arg(long, value_name = "NAME")]
+    mail_dkim_selector: Option<String>,
+    /// Address that is not public and may be connected to, its network, or one port of it; may be repeated [default: none]
+    #[arg(long, value_name = "CIDR")]
+    outgoing_allow: Vec<String>,
+    /// HTTP proxy for connections to public addresses [default: none]
+    #[arg(long, value_name = "URL")]
+    outgoing_proxy: Option<String>,
+    /// DNS server that resolves names of other machines; may be repeated [default: those of the operating system]
+    #[arg(long, value_name = "ADDR")]
+    dns_servers: Vec<String>,
     /// Whether people may sign up at organizations of early versions without a setting of their own; the others follow
     /// sarsen org change --sign-up [default: true]
     #[arg(long, value_name = "BOOL")]
@@ -141,6 +162,13 @@ impl Flags {
             one("client_address_header", &self.client_address_header),
             many("allowed_hosts", &self.allowed_hosts),
             one("metrics_token", &self.metrics_token),
+            one("smtp_url", &self.smtp_url),
+            one("smtp_password_file", &self.smtp_password_file),
+            one("mail_from", &self.mail_from),
+            one("mail_dkim_selector", &self.mail_dkim_selector),
+            many("outgoing_allow", &self.outgoing_allow),
+            one("outgoing_proxy", &self.outgoing_proxy),
+            many("dns_servers", &self.dns_servers),
             one("sign_up", &self.sign_up),
             one("sign_ups_per_network_max", &self.sign_ups_per_network_max),
             one("hash_threads", &self.hash_threads),

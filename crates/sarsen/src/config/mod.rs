@@ -2,7 +2,7 @@
 //!
 //! - `settings.rs`: the table of settings: names, and what is allowed. `flags.rs`: the same as flags;
 //! - `sources.rs`: which source wins. `file.rs`: `sarsen.toml` with its lines. `value.rs`: how values are read;
-//! - `issuer.rs`, `database.rs`: the types of these two. `encryption.rs`: what the settings of TLS need of each other. `print.rs`: `--print-config`.
+//! - `issuer.rs`, `database.rs`: the types of these two. `encryption.rs`, `mail.rs`: what the settings of TLS, of mail, need of each other. `print.rs`: `--print-config`.
 //!
 //! An unknown or wrong setting stops the start with one line: the setting, its source, and what is allowed.
 
@@ -11,6 +11,7 @@ mod encryption;
 mod file;
 mod flags;
 mod issuer;
+mod mail;
 mod print;
 mod settings;
 mod sources;
@@ -25,6 +26,7 @@ pub use value::LogFormat;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use server::outgoing::{Allowed, Proxy, RelayAddress, Sender};
 use server::{AddressHeader, CACHE_MEMORY, Cidr, WriterLimits};
 use sources::Sources;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -37,6 +39,8 @@ pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// The variable of the secret key, in place of a file.
 pub const SECRET_KEY_VARIABLE: &str = "SARSEN_SECRET_KEY";
+/// The variable of the relay's password, in place of a file.
+pub const SMTP_PASSWORD_VARIABLE: &str = "SARSEN_SMTP_PASSWORD";
 
 /// A value and its source.
 #[derive(Clone, Debug)]
@@ -94,6 +98,22 @@ pub struct Config {
     pub allowed_hosts: Setting<Vec<String>>,
     /// Bearer token for `/metrics`.
     pub metrics_token: Setting<Option<String>>,
+    /// The mail relay. None: no mail is sent.
+    pub smtp_url: Setting<Option<RelayAddress>>,
+    /// The file of its password, unless `smtp_password` is set.
+    pub smtp_password_file: Setting<Option<PathBuf>>,
+    /// The password itself, from the environment only.
+    pub smtp_password: Option<String>,
+    /// The sender of mails.
+    pub mail_from: Setting<Option<Sender>>,
+    /// The selector of the relay's DKIM key.
+    pub mail_dkim_selector: Setting<Option<String>>,
+    /// Addresses that are not public and may be connected to.
+    pub outgoing_allow: Setting<Vec<Allowed>>,
+    /// The proxy for public addresses.
+    pub outgoing_proxy: Setting<Option<Proxy>>,
+    /// DNS servers. None: those of the operating system.
+    pub dns_servers: Setting<Vec<SocketAddr>>,
     /// Whether people may sign up at organizations without a setting of their own.
     pub sign_up: Setting<bool>,
     /// Accounts that people at one network may create in an hour.
@@ -126,6 +146,8 @@ impl Config {
         let is_file = |source: &Source| matches!(source, Source::File(..));
         let has_password = |database: &Database| database.url() != database.to_string();
         (is_file(&self.metrics_token.source) && self.metrics_token.value.is_some())
+            || (is_file(&self.outgoing_proxy.source)
+                && self.outgoing_proxy.value.as_ref().is_some_and(Proxy::has_password))
             || (is_file(&self.database.source) && has_password(&self.database.value))
             || (is_file(&self.database_direct.source) && self.database_direct.value.iter().any(has_password))
             || (is_file(&self.replicas.source) && self.replicas.value.iter().any(has_password))
@@ -199,6 +221,18 @@ impl Config {
             )?,
             allowed_hosts: layers.setting("allowed_hosts", value::hosts, Vec::new)?,
             metrics_token: layers.setting("metrics_token", |raw| value::token(raw).map(Some), || None)?,
+            smtp_url: layers.setting("smtp_url", |raw| value::relay(raw).map(Some), || None)?,
+            smtp_password_file: optional_path("smtp_password_file")?,
+            smtp_password: environment.get(SMTP_PASSWORD_VARIABLE).map(str::to_owned),
+            mail_from: layers.setting("mail_from", |raw| value::sender(raw).map(Some), || None)?,
+            mail_dkim_selector: layers.setting(
+                "mail_dkim_selector",
+                |raw| value::selector(raw).map(Some),
+                || None,
+            )?,
+            outgoing_allow: layers.setting("outgoing_allow", value::allowed, Vec::new)?,
+            outgoing_proxy: layers.setting("outgoing_proxy", |raw| value::proxy(raw).map(Some), || None)?,
+            dns_servers: layers.setting("dns_servers", value::dns_servers, Vec::new)?,
             sign_up: layers.setting("sign_up", value::boolean, || true)?,
             sign_ups_per_network_max: layers.setting(
                 "sign_ups_per_network_max",
@@ -236,6 +270,7 @@ impl Config {
         config.check_tls()?;
         config.check_issuer()?;
         config.check_database()?;
+        config.check_mail()?;
         Ok(config)
     }
 

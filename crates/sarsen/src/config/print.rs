@@ -1,6 +1,6 @@
 //! `--print-config`: the effective settings as TOML with their sources. Secrets are masked.
 
-use super::{Config, SECRET_KEY_VARIABLE, Setting, Source, value};
+use super::{Config, SECRET_KEY_VARIABLE, SMTP_PASSWORD_VARIABLE, Setting, Source, value};
 use std::fmt::Write as _;
 
 const MASK: &str = "********";
@@ -53,6 +53,25 @@ pub fn print(config: &Config) -> String {
         &config.metrics_token,
         config.metrics_token.value.as_ref().map(|_| quoted(&MASK)),
     );
+    let relay = config.smtp_url.value.as_ref().map(|relay| quoted(relay));
+    lines.add("smtp_url", &config.smtp_url, relay);
+    match &config.smtp_password {
+        None => {
+            let file = config.smtp_password_file.value.as_ref().map(|path| quoted(&path.display()));
+            lines.add("smtp_password_file", &config.smtp_password_file, file);
+        }
+        Some(_) => lines.note(&format!("smtp_password = {MASK}  (environment {SMTP_PASSWORD_VARIABLE})")),
+    }
+    let sender = config.mail_from.value.as_ref().map(|sender| quoted(sender));
+    lines.add("mail_from", &config.mail_from, sender);
+    let selector = config.mail_dkim_selector.value.as_ref().map(|selector| quoted(selector));
+    lines.add("mail_dkim_selector", &config.mail_dkim_selector, selector);
+    let allowed = config.outgoing_allow.value.iter().map(|allowed| quoted(allowed)).collect();
+    lines.add("outgoing_allow", &config.outgoing_allow, Some(list(allowed)));
+    let proxy = config.outgoing_proxy.value.as_ref().map(|proxy| quoted(proxy));
+    lines.add("outgoing_proxy", &config.outgoing_proxy, proxy);
+    let servers = config.dns_servers.value.iter().map(|server| quoted(server)).collect();
+    lines.add("dns_servers", &config.dns_servers, Some(list(servers)));
     lines.add("sign_up", &config.sign_up, Some(config.sign_up.value.to_string()));
     let sign_ups = &config.sign_ups_per_network_max;
     lines.add("sign_ups_per_network_max", sign_ups, Some(sign_ups.value.to_string()));

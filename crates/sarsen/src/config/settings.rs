@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 32] = [
+pub(super) const SETTINGS: [Definition; 39] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -48,6 +48,24 @@ pub(super) const SETTINGS: [Definition; 32] = [
         secret: true,
         ..key("metrics_token", "at least 16 characters of A-Z, a-z, 0-9 and -._~+/=")
     },
+    // Somebody may write a password into it.
+    Definition {
+        secret: true,
+        ..key("smtp_url", "smtps://user@host:465 or smtp://user@host:587, without a password")
+    },
+    key("smtp_password_file", "the path of a file"),
+    key("mail_from", "an address, or a name and an address, like Example <mail@example.com>"),
+    key("mail_dkim_selector", "letters, digits, dots and hyphens, like mail2026"),
+    key(
+        "outgoing_allow",
+        "addresses, networks or ports of addresses, like 10.0.0.7, 10.0.0.0/8 or 127.0.0.1:25",
+    ),
+    // May hold a password.
+    Definition {
+        secret: true,
+        ..key("outgoing_proxy", "http://host:port or http://user:password@host:port")
+    },
+    key("dns_servers", "addresses, with a port if it is not 53, like 10.0.0.53 or 127.0.0.1:5353"),
     key("sign_up", "true or false"),
     key("sign_ups_per_network_max", "a whole number from 1 to 1000000"),
     key("hash_threads", "a whole number from 1 to 1024"),

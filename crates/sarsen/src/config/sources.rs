@@ -2,7 +2,7 @@
 
 use super::flags::Flags;
 use super::value::RawValue;
-use super::{SECRET_KEY_VARIABLE, Setting, file, settings};
+use super::{SECRET_KEY_VARIABLE, SMTP_PASSWORD_VARIABLE, Setting, file, settings};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
@@ -14,8 +14,9 @@ const FILE: &str = "sarsen.toml";
 const PREFIX: &str = "SARSEN_";
 /// Variables with the prefix of settings that are no settings: of other commands, of the examples of the documentation, of the
 /// test suite …
-const NO_SETTINGS: [&str; 9] = [
+const NO_SETTINGS: [&str; 10] = [
     SECRET_KEY_VARIABLE,
+    SMTP_PASSWORD_VARIABLE,
     "SARSEN_BIN",
     "SARSEN_CONFIG",
     "SARSEN_KEY",

@@ -3,6 +3,7 @@
 
 use super::database::Database;
 use crate::logs;
+use server::outgoing::{Allowed, Proxy, RelayAddress, Sender};
 use server::{AddressHeader, Cidr, RequestLogFormat, is_name};
 use std::fmt;
 use std::net::SocketAddr;
@@ -126,6 +127,43 @@ pub(super) fn postgres(raw: &RawValue) -> Option<Database> {
 
 pub(super) fn replicas(raw: &RawValue) -> Option<Vec<Database>> {
     let each = |item: &str| Database::parse(item).filter(Database::is_postgres);
+    items(raw)?.into_iter().map(each).collect()
+}
+
+/// A relay for mails.
+pub(super) fn relay(raw: &RawValue) -> Option<RelayAddress> {
+    text(raw)?.parse().ok()
+}
+
+/// The sender of mails.
+pub(super) fn sender(raw: &RawValue) -> Option<Sender> {
+    text(raw)?.parse().ok()
+}
+
+/// The name of a DKIM key: labels of a domain name.
+pub(super) fn selector(raw: &RawValue) -> Option<String> {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'-' || letter == b'_')
+    };
+    text(raw).filter(|text| text.len() < 128 && text.split('.').all(is_label)).map(str::to_owned)
+}
+
+/// Exceptions from the rule that only public addresses are connected to.
+pub(super) fn allowed(raw: &RawValue) -> Option<Vec<Allowed>> {
+    items(raw)?.into_iter().map(|item| item.parse().ok()).collect()
+}
+
+pub(super) fn proxy(raw: &RawValue) -> Option<Proxy> {
+    text(raw)?.parse().ok()
+}
+
+/// Addresses, of port 53 unless they say another.
+pub(super) fn dns_servers(raw: &RawValue) -> Option<Vec<SocketAddr>> {
+    let each = |item: &str| {
+        let place = item.parse::<SocketAddr>().ok();
+        place.or_else(|| Some(SocketAddr::new(item.parse().ok()?, 53))).filter(|place| place.port() != 0)
+    };
     items(raw)?.into_iter().map(each).collect()
 }
 

@@ -3,12 +3,13 @@
 //! than five seconds fails.
 //!
 //! `machine.rs`: disk, files, clock. `database.rs`: the database, without opening it. `issuer.rs`: the public address and
-//! the proxies. `backups.rs`: backups, and the copy of the secret key.
+//! the proxies. `mail.rs`: the mail relay. `backups.rs`: backups, and the copy of the secret key.
 
 mod backups;
 mod database;
 mod issuer;
 mod machine;
+mod mail;
 
 pub use backups::fingerprint;
 
@@ -143,6 +144,11 @@ fn check(config: &Config, environment: &Environment) -> Vec<Finding> {
     checks.add("metrics", "try again", |config, _| [issuer::metrics(config)]);
     checks.add("issuer", UNREACHED, |config, environment| {
         or_error("issuer", issuer::check(config, environment))
+    });
+    checks.add("mail", UNREACHED, |config, environment| or_error("mail", mail::relay(config, environment)));
+    checks.add("mail domain", UNREACHED, |config, environment| {
+        mail::records(config, environment)
+            .unwrap_or_else(|error| vec![fail("mail domain", error.to_string())])
     });
     checks.findings
 }
