@@ -5,38 +5,42 @@ use crate::events::{self, Entry};
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::secrets::Random;
 use crate::{Error, Result, Time, customers, names, user_terms};
-use store::{Row, Snapshot, Tx, Where, args, columns, insert, lock, select, sql, statements, update, upsert};
+use store::{
+    FromRow, Snapshot, ToRow, Tx, Where, args, insert_row, lock, select_row, sql, statements, update_row, upsert,
+};
 
 pub use crate::account_keys::all as keys;
 
 /// A user account.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, FromRow)]
+#[row(of = "u")]
 pub struct User {
     /// The id.
     pub id: UserId,
     /// The organization it belongs to.
+    #[row("organization_id")]
     pub organization: OrganizationId,
     /// The e-mail address, normalised.
     pub email: String,
     /// The time at which the address was verified.
     pub email_verified_at: Option<Time>,
     /// The fields that the user may edit.
+    #[row(flatten)]
     pub profile: Profile,
     /// The creation time.
     pub created_at: Time,
     /// The time at which the account was suspended; `None` while it is not.
+    #[row("s.suspended_at")]
     pub suspended_at: Option<Time>,
     /// The number in the tags of known browsers. A tag with another number is void.
     pub known_browsers_epoch: i64,
 }
 
-columns! {
-    /// The editable data of an account, without the e-mail address.
-    #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Profile {
-        /// The display name.
-        pub name: String,
-    }
+/// The editable data of an account, without the e-mail address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, FromRow, ToRow)]
+pub struct Profile {
+    /// The display name.
+    pub name: String,
 }
 
 impl Profile {
@@ -79,28 +83,34 @@ impl NewUser {
     }
 }
 
-pub(crate) const COLUMNS: &str =
-    "SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.created_at, s.suspended_at,
-            u.known_browsers_epoch, u.name
-     FROM users u
+/// A new row of `users`.
+#[derive(ToRow)]
+struct NewRow<'a> {
+    id: &'a UserId,
+    organization_id: &'a OrganizationId,
+    email: &'a str,
+    email_verified_at: Option<Time>,
+    created_at: Time,
+    #[row(flatten)]
+    profile: &'a Profile,
+}
+
+const FROM: &str = "FROM users u
      LEFT JOIN user_suspensions s ON s.user_id = u.id
      LEFT JOIN user_deletions d ON d.user_id = u.id";
 
 statements! {
-    static INSERT = insert(
-        "users",
-        &[&["id", "organization_id", "email", "email_verified_at", "created_at"], Profile::COLUMNS],
-    );
-    static GET = select(COLUMNS, "WHERE u.id = ?1 AND d.user_id IS NULL");
-    static NEWEST = select(COLUMNS, "WHERE u.id > '' AND d.user_id IS NULL ORDER BY u.id DESC LIMIT ?1");
-    static FIND = select(COLUMNS, "WHERE u.organization_id = ?1 AND u.email = ?2");
+    static INSERT = insert_row::<NewRow<'_>>("users");
+    static GET = select_row::<User>(FROM, "WHERE u.id = ?1 AND d.user_id IS NULL");
+    static NEWEST = select_row::<User>(FROM, "WHERE u.id > '' AND d.user_id IS NULL ORDER BY u.id DESC LIMIT ?1");
+    static FIND = select_row::<User>(FROM, "WHERE u.organization_id = ?1 AND u.email = ?2");
     static SEEN = upsert("user_activity", &["user_id"], &["last_seen_at"]);
     static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
     static FORGET_BROWSERS =
         sql("UPDATE users SET known_browsers_epoch = known_browsers_epoch + 1 WHERE id = ?1");
-    static SET_PROFILE = update("users", "id", Profile::COLUMNS);
+    static SET_PROFILE = update_row::<Profile>("users", "id");
     /// The address of a deleted account is its id: no user enters that, and addresses stay unique.
-    static BLANK = sql("UPDATE users SET email = id, name = '', email_verified_at = NULL WHERE id = ?1");
+    static BLANK = sql("UPDATE users SET email = id, email_verified_at = NULL WHERE id = ?1");
     static IDS = sql("SELECT id FROM users WHERE organization_id = ?1 ORDER BY id LIMIT ?2");
     static ORGANIZATION = sql("SELECT organization_id FROM users WHERE id = ?1");
     static REMOVE = sql("DELETE FROM users WHERE id = ?1");
@@ -108,19 +118,6 @@ statements! {
     static VERIFY = sql("UPDATE users SET email_verified_at = ?2 WHERE id = ?1 AND email_verified_at IS NULL");
     /// Commands that create a session of a user, or end all of them, take this lock first.
     pub(crate) static LOCK = lock("users", "id");
-}
-
-pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
-    Ok(User {
-        id: row.get(0)?,
-        organization: row.get(1)?,
-        email: row.get(2)?,
-        email_verified_at: row.get(3)?,
-        created_at: row.get(4)?,
-        suspended_at: row.get(5)?,
-        known_browsers_epoch: row.get(6)?,
-        profile: Profile::read(row, 7)?,
-    })
 }
 
 /// Creates an account and its personal customer.
@@ -131,10 +128,15 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, act
         profile.name = names::of_address(&email);
     }
     let profile = profile.checked()?;
-    let email_verified_at = new.email_verified.then_some(actor.now);
-    let mut values = args![&new.id, organization, &email, email_verified_at, actor.now].to_vec();
-    values.extend(profile.values());
-    tx.exec(&INSERT, &values).map_err(Error::taken("users_email", "email", &email))?;
+    let row = NewRow {
+        id: &new.id,
+        organization_id: organization,
+        email: &email,
+        email_verified_at: new.email_verified.then_some(actor.now),
+        created_at: actor.now,
+        profile: &profile,
+    };
+    tx.exec(&INSERT, &row.values()).map_err(Error::taken("users_email", "email", &email))?;
     keys(&new.id).into_iter().for_each(|key| tx.changed(key));
     customers::create_personal(tx, organization, &new.customer, &new.id, &profile.name, actor.now)?;
     user_terms::add(tx, organization, &new.id, &email, &profile.name)?;
@@ -156,9 +158,7 @@ pub fn change(
     if profile == user.profile {
         return Ok(user);
     }
-    let mut values = args![id].to_vec();
-    values.extend(profile.values());
-    tx.exec(&SET_PROFILE, &values)?;
+    tx.exec(&SET_PROFILE, &profile.values_of(id))?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     customers::rename_personal(tx, id, &profile.name)?;
     events::note(tx, actor.now, &Entry::user(id, organization))?;
@@ -181,6 +181,7 @@ pub(crate) fn verify_email(tx: &mut Tx<'_>, user: &User, now: Time) -> Result<bo
 /// Removes the personal data of an account that is being deleted.
 pub(crate) fn blank(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
     tx.exec(&BLANK, args![id])?;
+    tx.exec(&SET_PROFILE, &Profile::default().values_of(id))?;
     user_terms::remove(tx, id)?;
     tx.exec(&FORGET_ACTIVITY, args![id])?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
@@ -262,7 +263,7 @@ pub fn list(
         Order::Newest => ("u.id <", "u.id DESC", "users_organization"),
         Order::Email => ("u.email >", "u.email", "users_email"),
     };
-    let mut filter = Where::new(COLUMNS);
+    let mut filter = Where::of::<User>(FROM);
     if email.is_none() {
         filter.by_index("users u", index);
     }
@@ -270,7 +271,7 @@ pub fn list(
     filter.and_if("u.email =", email.map(names::known_email).transpose()?);
     filter.and_if(after, cursor);
     let (sql, args) = filter.finish(&format!("AND d.user_id IS NULL ORDER BY {by} LIMIT {limit}"));
-    Ok(snapshot.all(&sql, &args, read)?)
+    Ok(snapshot.all(&sql, &args, User::from_row)?)
 }
 
 /// Returns the time at which an account was last seen, accurate to five minutes; `None` if it never was.
@@ -280,18 +281,18 @@ pub fn last_seen(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<Option<Time
 
 /// The newest accounts of all organizations, at most `most`.
 pub fn newest(snapshot: &mut Snapshot<'_>, most: i64) -> Result<Vec<User>> {
-    Ok(snapshot.all(&NEWEST, args![most], read)?)
+    Ok(snapshot.all(&NEWEST, args![most], User::from_row)?)
 }
 
 /// Gets the account with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<User> {
     snapshot.depends(|| keys(id));
-    snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "user" })
+    snapshot.one(&GET, args![id], User::from_row)?.ok_or(Error::NotFound { what: "user" })
 }
 
 /// Finds the account with this e-mail address.
 pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, email: &str) -> Result<Option<User>> {
-    Ok(snapshot.one(&FIND, args![organization, email], read)?)
+    Ok(snapshot.one(&FIND, args![organization, email], User::from_row)?)
 }
 
 /// Sets the time at which an account was last seen. The server calls this at most once per user in five minutes.

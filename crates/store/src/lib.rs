@@ -15,7 +15,8 @@
 //! From the caller down:
 //! - [`Store`], the handle: `open.rs` opens it, `store.rs` has `write`, `reads.rs` has `point`, `read`, `list` and `fill`,
 //!   `query.rs` reads with a version. `options.rs`: settings. `error.rs`: errors.
-//! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, and what a command or query can do.
+//! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, and what a command or query can do. `row.rs`: structs
+//!   whose fields are columns.
 //! - `log.rs`, `log_place.rs`, `log_cursor.rs`: durable logs, the places of their readers, and cursors that others hold.
 //! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases. `migration_words.rs`: those that have run do
 //!   not change.
@@ -91,6 +92,7 @@ mod recheck;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod remote;
 mod replies;
+mod row;
 mod runtime;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -129,16 +131,18 @@ pub use not_before::not_before;
 pub use open::{look, rehearse_open};
 pub use options::{CACHE_MEMORY, Following, Options, WriterLimits};
 pub use query::{Answer, Read};
+pub use row::{Cells, Column, FromRow, ToRow};
 pub use sql::{
-    Dialect, STATEMENTS, Sql, Statement, Where, insert, insert_if_absent, lock, select, sql, update,
-    update_if, upsert,
+    Dialect, STATEMENTS, Sql, Statement, Where, insert, insert_if_absent, insert_row, lock, select,
+    select_row, sql, update, update_if, update_row, upsert, upsert_row,
 };
 pub use stats::{Stats, StatsSnapshot};
 pub use store::Store;
+pub use store_derive::{FromRow, ToRow};
 pub use time::Time;
 pub use tx::{Snapshot, Tx};
 pub use uptime::{BootTime, Uptime};
-pub use value::{FromValue, Row, Value, ValueRef};
+pub use value::{FromValue, Row, ToValue, Value, ValueRef};
 pub use version::{Epoch, InvalidVersion, Position, Version};
 pub use watch::Watch;
 pub use weigh::{Weigh, allocated};

@@ -5,6 +5,7 @@
 //! ([`upsert`], [`insert_if_absent`], [`lock`], [`page_after`], [`Where::by_index`]) and nowhere else.
 
 use crate::Value;
+use crate::row::{self, Column, FromRow, ToRow};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -34,38 +35,32 @@ pub(crate) const IF_ABSENT: &str = "INSERT /* if absent */ INTO ";
 #[derive(Clone)]
 enum Shape {
     Plain(Cow<'static, str>),
-    Select {
-        columns: &'static str,
-        rest: &'static str,
-    },
-    Insert {
-        table: &'static str,
-        columns: &'static [&'static [&'static str]],
-    },
-    Update {
-        table: &'static str,
-        key: &'static str,
-        columns: &'static [&'static str],
-        condition: Option<&'static str>,
-    },
-    Upsert {
-        table: &'static str,
-        keys: &'static [&'static str],
-        values: &'static [&'static str],
-    },
-    InsertIfAbsent {
-        table: &'static str,
-        columns: &'static [&'static str],
-    },
-    Lock {
-        table: &'static str,
-        column: &'static str,
-    },
-    PageAfter {
-        select: String,
-        keys: Vec<String>,
-        most: usize,
-    },
+    Select { columns: &'static str, rest: &'static str },
+    SelectRow { columns: &'static [Column], from: &'static str, rest: &'static str },
+    Insert { table: &'static str, columns: Columns },
+    Update { table: &'static str, key: &'static str, columns: Columns, condition: Option<&'static str> },
+    Upsert { table: &'static str, keys: &'static [&'static str], values: Columns },
+    InsertIfAbsent { table: &'static str, columns: &'static [&'static str] },
+    Lock { table: &'static str, column: &'static str },
+    PageAfter { select: String, keys: Vec<String>, most: usize },
+}
+
+/// The columns that a statement writes.
+#[derive(Clone)]
+enum Columns {
+    One(&'static [&'static str]),
+    Several(&'static [&'static [&'static str]]),
+    Row(&'static [Column]),
+}
+
+impl Columns {
+    fn names(&self) -> Vec<Cow<'static, str>> {
+        match *self {
+            Columns::One(list) => list.iter().copied().map(Cow::Borrowed).collect(),
+            Columns::Several(lists) => lists.iter().copied().flatten().copied().map(Cow::Borrowed).collect(),
+            Columns::Row(columns) => row::names(columns).into_iter().map(Cow::Owned).collect(),
+        }
+    }
 }
 
 const fn shaped(shape: Shape) -> Sql {
@@ -83,16 +78,31 @@ pub const fn select(columns: &'static str, rest: &'static str) -> Sql {
     shaped(Shape::Select { columns, rest })
 }
 
+/// Selects a struct. `from` has the table and its joins, `rest` the conditions and the order.
+pub const fn select_row<T: FromRow>(from: &'static str, rest: &'static str) -> Sql {
+    shaped(Shape::SelectRow { columns: T::COLUMNS, from, rest })
+}
+
 /// Inserts a row. Columns come in lists, so that one of them can be shared with [`update`]. Arguments: the values, in the
 /// order of the columns.
 pub const fn insert(table: &'static str, columns: &'static [&'static [&'static str]]) -> Sql {
-    shaped(Shape::Insert { table, columns })
+    shaped(Shape::Insert { table, columns: Columns::Several(columns) })
+}
+
+/// Inserts a row that is a struct. Arguments: its [`values`](ToRow::values).
+pub const fn insert_row<T: ToRow>(table: &'static str) -> Sql {
+    shaped(Shape::Insert { table, columns: Columns::Row(T::COLUMNS) })
 }
 
 /// Sets `columns` of the row whose `key` is `?1`. Arguments: the key, then the values in the order of the columns. The key
 /// must be unique: the server may get one statement for the rows of several commands, and tells only how many it changed.
 pub const fn update(table: &'static str, key: &'static str, columns: &'static [&'static str]) -> Sql {
-    shaped(Shape::Update { table, key, columns, condition: None })
+    shaped(Shape::Update { table, key, columns: Columns::One(columns), condition: None })
+}
+
+/// The same with the columns of a struct. Arguments: [`values_of`](ToRow::values_of) the key.
+pub const fn update_row<T: ToRow>(table: &'static str, key: &'static str) -> Sql {
+    shaped(Shape::Update { table, key, columns: Columns::Row(T::COLUMNS), condition: None })
 }
 
 /// The same, if the row meets a condition on its columns that has no arguments, such as `ended_at IS NULL`.
@@ -102,7 +112,7 @@ pub const fn update_if(
     columns: &'static [&'static str],
     condition: &'static str,
 ) -> Sql {
-    shaped(Shape::Update { table, key, columns, condition: Some(condition) })
+    shaped(Shape::Update { table, key, columns: Columns::One(columns), condition: Some(condition) })
 }
 
 /// Inserts a row, or sets `values` of the row with these `keys`. Arguments: keys, then values. The table must have no
@@ -112,7 +122,13 @@ pub const fn upsert(
     keys: &'static [&'static str],
     values: &'static [&'static str],
 ) -> Sql {
-    shaped(Shape::Upsert { table, keys, values })
+    shaped(Shape::Upsert { table, keys, values: Columns::One(values) })
+}
+
+/// The same with the columns of a struct, beside its keys. Arguments: the keys, then its values; of one key
+/// [`values_of`](ToRow::values_of) it.
+pub const fn upsert_row<T: ToRow>(table: &'static str, keys: &'static [&'static str]) -> Sql {
+    shaped(Shape::Upsert { table, keys, values: Columns::Row(T::COLUMNS) })
 }
 
 /// Inserts a row, or affects zero rows if it violates a unique constraint.
@@ -162,6 +178,7 @@ impl Sql {
             Shape::Update { table, key, columns, condition } => {
                 let (keys, values) = arrays.split_first()?;
                 let row = format!("array_position({keys}, CAST({key} AS {}))", types.first()?);
+                let columns = columns.names();
                 let sets = columns
                     .iter()
                     .zip(values)
@@ -191,13 +208,18 @@ impl Sql {
         let text = match &self.shape {
             Shape::Plain(text) => text.to_string(),
             Shape::Select { columns, rest } => format!("{columns} {rest}"),
-            Shape::Insert { table, columns } => insert_text(table, &columns.concat()),
+            Shape::SelectRow { columns, from, rest } => {
+                format!("SELECT {} {from} {rest}", row::names(columns).join(", "))
+            }
+            Shape::Insert { table, columns } => insert_text(table, &columns.names()),
             Shape::Update { table, key, columns, condition } => {
-                let sets = sets(columns);
+                let sets = sets(&columns.names());
                 format!("UPDATE {table} SET {sets} WHERE {key} = ?1{}", and(*condition))
             }
             Shape::Upsert { table, keys, values } => {
-                let columns: Vec<&str> = keys.iter().chain(values.iter()).copied().collect();
+                let values = values.names();
+                let columns: Vec<&str> =
+                    keys.iter().copied().chain(values.iter().map(AsRef::as_ref)).collect();
                 let insert = insert_text(table, &columns);
                 let sets = |set: fn(&str) -> String| {
                     values.iter().map(|name| set(name)).collect::<Vec<_>>().join(", ")
@@ -235,8 +257,8 @@ impl Sql {
 }
 
 /// `a = ?2, b = ?3, …`, with `of` in place of the question mark.
-fn sets(columns: &[&str]) -> String {
-    let set = |(place, column): (usize, &&str)| format!("{column} = ?{}", place + 2);
+fn sets(columns: &[Cow<'_, str>]) -> String {
+    let set = |(place, column): (usize, &Cow<'_, str>)| format!("{column} = ?{}", place + 2);
     columns.iter().enumerate().map(set).collect::<Vec<_>>().join(", ")
 }
 
@@ -244,8 +266,10 @@ fn and(condition: Option<&str>) -> String {
     condition.map_or(String::new(), |condition| format!(" AND ({condition})"))
 }
 
-fn insert_text(table: &str, columns: &[&str]) -> String {
-    format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), places(0, columns.len()))
+fn insert_text<T: AsRef<str>>(table: &str, columns: &[T]) -> String {
+    let count = columns.len();
+    let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
+    format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), places(0, count))
 }
 
 /// `?1, ?2, …` after the first `skipped`.
@@ -335,6 +359,11 @@ impl<'a> Where<'a> {
         Where { text: select.to_owned(), args: Vec::new() }
     }
 
+    /// Starts with everything before the WHERE of a struct's SELECT. `from` has the table and its joins.
+    pub fn of<T: FromRow>(from: &str) -> Where<'a> {
+        Where::new(&format!("SELECT {} {from}", row::names(T::COLUMNS).join(", ")))
+    }
+
     /// Makes MySQL and MariaDB use this index of `table`, which is written as in the FROM clause. For a page of a long
     /// list they may choose an index that needs a sort, or one that reads all rows before the page. Other databases see a
     /// comment.
@@ -363,27 +392,4 @@ impl<'a> Where<'a> {
         self.text.push_str(tail);
         (Sql::dynamic(self.text), self.args)
     }
-}
-/// Declares a struct whose fields are columns of a table: `COLUMNS` has their names, `values` the arguments of a
-/// statement, and `read` reads them from a row that has them from the position `first` on.
-#[macro_export]
-macro_rules! columns {
-    ($(#[$about:meta])* pub struct $name:ident { $($(#[$field_about:meta])* pub $field:ident: $type:ty,)* }) => {
-        $(#[$about])*
-        pub struct $name { $($(#[$field_about])* pub $field: $type,)* }
-
-        impl $name {
-            const COLUMNS: &[&str] = &[$(stringify!($field)),*];
-
-            fn values(&self) -> Vec<$crate::Value<'_>> {
-                vec![$((&self.$field).into()),*]
-            }
-
-            fn read(row: &$crate::Row<'_>, first: usize) -> std::result::Result<$name, $crate::Error> {
-                let mut column = first..;
-                let mut next = || column.next().unwrap_or_default();
-                Ok($name { $($field: row.get(next())?,)* })
-            }
-        }
-    };
 }

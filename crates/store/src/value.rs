@@ -207,6 +207,52 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
+/// A Rust type that a column can be written from, by reference: [`ToRow`](crate::ToRow) needs one for each field.
+pub trait ToValue {
+    /// The value.
+    fn to_value(&self) -> Value<'_>;
+}
+
+macro_rules! to_value {
+    ($($type:ty = |$value:ident| $made:expr;)*) => { $(
+        impl ToValue for $type {
+            fn to_value(&self) -> Value<'_> {
+                let $value = self;
+                $made
+            }
+        }
+    )* };
+}
+
+to_value! {
+    i64 = |number| Value::Int(*number);
+    f64 = |number| Value::Real(*number);
+    bool = |flag| Value::Int(i64::from(*flag));
+    Time = |time| Value::Int(time.millis());
+    str = |text| Value::Text(Cow::Borrowed(text));
+    String = |text| Value::Text(Cow::Borrowed(text));
+    [u8] = |bytes| Value::Blob(Cow::Borrowed(bytes));
+    Vec<u8> = |bytes| Value::Blob(Cow::Borrowed(bytes));
+}
+
+impl<const N: usize> ToValue for [u8; N] {
+    fn to_value(&self) -> Value<'_> {
+        Value::Blob(Cow::Borrowed(self))
+    }
+}
+
+impl<T: ToValue> ToValue for Option<T> {
+    fn to_value(&self) -> Value<'_> {
+        self.as_ref().map_or(Value::Null, ToValue::to_value)
+    }
+}
+
+impl<T: ToValue + ?Sized> ToValue for &T {
+    fn to_value(&self) -> Value<'_> {
+        T::to_value(self)
+    }
+}
+
 /// The arguments of a statement, in the order of `?1`, `?2`, …
 #[macro_export]
 macro_rules! args {

@@ -4,7 +4,7 @@ use live::Problem;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, value::RawValue};
 use std::net::IpAddr;
-use store::{Snapshot, Tx, args, insert, select, sql, statements};
+use store::{FromRow, Snapshot, ToRow, Tx, args, insert_row, select_row, sql, statements};
 
 /// The requests on a page, …
 const PAGE: usize = 50;
@@ -13,29 +13,25 @@ const PAGE_BYTES: usize = 512 * 1024;
 /// Greater than every uid: the first page begins there.
 const NEWEST: &str = "request_~";
 
-store::columns! {
-    /// A row.
-    #[derive(Clone, Serialize)]
-    pub struct Logged {
-        /// It begins with the time.
-        pub uid: String,
-        pub ip: String,
-        pub method: String,
-        pub url: String,
-        /// A JSON object.
-        #[serde(serialize_with = "as_json")]
-        pub parameters: String,
-        /// Unix milliseconds.
-        pub logged_at: i64,
-    }
+/// A row.
+#[derive(Clone, FromRow, Serialize, ToRow)]
+pub struct Logged {
+    /// It begins with the time.
+    pub uid: String,
+    pub ip: String,
+    pub method: String,
+    pub url: String,
+    /// A JSON object.
+    #[serde(serialize_with = "as_json")]
+    pub parameters: String,
+    /// Unix milliseconds.
+    pub logged_at: i64,
 }
 
-const ROWS: &str = "SELECT uid, ip, method, url, parameters, logged_at FROM requests";
-
 statements! {
-    static INSERT = insert("requests", &[Logged::COLUMNS]);
-    static FIND = select(ROWS, "WHERE uid = ?1");
-    static PAGE_BEFORE = select(ROWS, "WHERE uid < ?1 ORDER BY uid DESC LIMIT 51");
+    static INSERT = insert_row::<Logged>("requests");
+    static FIND = select_row::<Logged>("FROM requests", "WHERE uid = ?1");
+    static PAGE_BEFORE = select_row::<Logged>("FROM requests", "WHERE uid < ?1 ORDER BY uid DESC LIMIT 51");
     static UPDATE = sql("UPDATE requests SET ip = COALESCE(?2, ip), method = COALESCE(?3, method),
      url = COALESCE(?4, url), parameters = COALESCE(?5, parameters) WHERE uid = ?1");
     static DELETE = sql("DELETE FROM requests WHERE uid = ?1");
@@ -49,7 +45,7 @@ pub fn create(tx: &mut Tx<'_>, new: &Logged) -> Result<(), Problem> {
 
 /// The request with this uid.
 pub fn find(snapshot: &mut Snapshot<'_>, uid: &str) -> Result<Logged, Problem> {
-    let found = snapshot.one(&FIND, args![uid], |row| Logged::read(row, 0))?;
+    let found = snapshot.one(&FIND, args![uid], Logged::from_row)?;
     found.ok_or_else(|| Problem::not_found("Request"))
 }
 
@@ -66,7 +62,7 @@ pub fn page(snapshot: &mut Snapshot<'_>, asked: &Before) -> Result<(Vec<Logged>,
     Problem::check(before.starts_with("request_"), "before", "be the uid of a request, like `next`")?;
     let (mut page, mut bytes) = (Vec::new(), 0);
     snapshot.each(&PAGE_BEFORE, args![before], |row| {
-        let row = Logged::read(row, 0)?;
+        let row = Logged::from_row(row)?;
         bytes += row.parameters.len();
         page.push(row);
         Ok(bytes <= PAGE_BYTES)

@@ -14,7 +14,7 @@ use super::{Release, tools};
 use crate::{places, process};
 
 /// Folders of `crates`; each is packed as `sarsen-NAME`.
-const CRATES: [&str; 6] = ["browser", "endpoint", "live", "metrics", "store", "web"];
+const CRATES: [&str; 7] = ["browser", "endpoint", "live", "metrics", "store", "store-derive", "web"];
 const FORBIDDEN: &str = "publish.workspace = true\n";
 const LIMIT: Duration = Duration::from_secs(300);
 

@@ -8,7 +8,9 @@ const OURS: [(&str, &[&str]); 13] = [
     ("browser", &[]),
     // What is measured, and the text that shows it.
     ("metrics", &[]),
-    ("store", &["metrics"]),
+    ("store", &["metrics", "store-derive"]),
+    // Macros of `store`, which Rust wants in a crate of their own.
+    ("store-derive", &[]),
     // Rules for names and e-mail addresses: the domain, the terminal and back ends share them.
     ("text", &[]),
     // From the socket to a service: it knows no product.
@@ -62,6 +64,7 @@ const RESERVED: [(&[&str], &[&str], &str); 5] = [
         "connections to other machines are opened by `outgoing`, which judges their addresses",
     ),
     (&["maud", "askama"], &["server"], "pages belong to `server`"),
+    (&["syn", "quote", "proc-macro2"], &["store-derive"], "the one derive is that of rows"),
 ];
 
 #[test]

@@ -47,6 +47,7 @@ mod remote;
 mod replicas;
 mod restored_dump;
 mod reused_numbers;
+mod rows;
 mod runtimes;
 mod sqlite;
 mod tls;
