@@ -17,6 +17,7 @@ mod links;
 mod manifest;
 mod migrations;
 mod networks;
+mod rows;
 mod sizes;
 mod tree;
 mod way_out;

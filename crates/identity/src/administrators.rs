@@ -8,7 +8,10 @@ use crate::events::{self, Entry};
 use crate::ids::{OrganizationId, UserId};
 use crate::organizations::{self, Organization, Status};
 use crate::{Error, Result, Time, users};
-use store::{Key, Row, Snapshot, Tx, Where, args, insert_if_absent, select, sql, statements};
+use store::{
+    FromRow, FromValue, Key, Snapshot, Tx, ValueRef, Where, args, insert_if_absent, select_row, sql,
+    statements,
+};
 
 const OWNERS_ONLY: &str = "Only owners may do this; ask an owner.";
 
@@ -45,35 +48,44 @@ impl Role {
             }
         }
     }
+}
 
-    fn read(row: &Row<'_>, column: usize) -> std::result::Result<Role, store::Error> {
-        let word: String = row.get(column)?;
-        Role::parse(&word)
-            .map_err(|_| store::Error::Database(format!("administrator with the unknown role {word:?}")))
+impl FromValue for Role {
+    const KIND: &'static str = "a role";
+    fn from_value(value: ValueRef<'_>) -> Option<Role> {
+        if let ValueRef::Text(word) = value { Role::parse(word).ok() } else { None }
     }
 }
 
 /// A user who owns the server: reviews organizations and invites other platform owners.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
+#[row(of = "p")]
 pub struct PlatformOwner {
     /// The user, who belongs to the organization `platform`.
+    #[row("user_id")]
     pub user: UserId,
     /// The user's e-mail address.
+    #[row("u.email")]
     pub email: String,
     /// The user's display name.
+    #[row("u.name")]
     pub name: String,
     /// The time at which the user became a platform owner.
     pub created_at: Time,
 }
 
 /// A user who administers an organization.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
+#[row(of = "a")]
 pub struct Administrator {
     /// The user, who belongs to the organization `platform`.
+    #[row("user_id")]
     pub user: UserId,
     /// The user's e-mail address.
+    #[row("u.email")]
     pub email: String,
     /// The user's display name.
+    #[row("u.name")]
     pub name: String,
     /// The role.
     pub role: Role,
@@ -81,22 +93,28 @@ pub struct Administrator {
     pub created_at: Time,
 }
 
-const COLUMNS: &str = "SELECT a.user_id, u.email, u.name, a.role, a.created_at
-     FROM administrators a JOIN users u ON u.id = a.user_id";
+/// An organization that a user administers, with the role.
+#[derive(FromRow)]
+struct SlugAndRole {
+    #[row("o.slug")]
+    slug: String,
+    #[row("a.role")]
+    role: Role,
+}
 
-const PLATFORM_OWNER_COLUMNS: &str =
-    "SELECT p.user_id, u.email, u.name, p.created_at FROM platform_owners p JOIN users u ON u.id = p.user_id";
+const FROM: &str = "FROM administrators a JOIN users u ON u.id = a.user_id";
+const FROM_PLATFORM_OWNERS: &str = "FROM platform_owners p JOIN users u ON u.id = p.user_id";
+const FROM_ORGANIZATIONS: &str = "FROM administrators a JOIN organizations o ON o.id = a.organization_id";
 
 statements! {
     static INSERT = insert_if_absent("administrators", &["organization_id", "user_id", "role", "added_by", "created_at"]);
-    static GET = select(COLUMNS, "WHERE a.organization_id = ?1 AND a.user_id = ?2");
+    static GET = select_row::<Administrator>(FROM, "WHERE a.organization_id = ?1 AND a.user_id = ?2");
     static ROLE = sql("SELECT role FROM administrators WHERE organization_id = ?1 AND user_id = ?2");
-    static ORGANIZATIONS_OF_USER = select(
-        organizations::COLUMNS,
+    static ORGANIZATIONS_OF_USER = select_row::<Organization>(
+        organizations::FROM,
         "JOIN administrators a ON a.organization_id = o.id WHERE a.user_id = ?1 ORDER BY o.slug",
     );
-    static SLUGS_OF_USER = sql("SELECT o.slug, a.role FROM administrators a JOIN organizations o ON o.id = a.organization_id
-     WHERE a.user_id = ?1 ORDER BY o.slug");
+    static SLUGS_OF_USER = select_row::<SlugAndRole>(FROM_ORGANIZATIONS, "WHERE a.user_id = ?1 ORDER BY o.slug");
     static PENDING_OF_USER = sql("SELECT o.id FROM administrators a JOIN organizations o ON o.id = a.organization_id
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
      WHERE a.user_id = ?1 AND r.organization_id IS NULL LIMIT 5");
@@ -114,16 +132,6 @@ statements! {
      WHERE platform_owners.user_id <> ?1 AND s.user_id IS NULL LIMIT 1");
     static REMOVE_PLATFORM_OWNER = sql("DELETE FROM platform_owners WHERE user_id = ?1");
     static ANY_PLATFORM_OWNER = sql("SELECT user_id FROM platform_owners LIMIT 1");
-}
-
-fn read(row: &Row<'_>) -> std::result::Result<Administrator, store::Error> {
-    Ok(Administrator {
-        user: row.get(0)?,
-        email: row.get(1)?,
-        name: row.get(2)?,
-        role: Role::read(row, 3)?,
-        created_at: row.get(4)?,
-    })
 }
 
 /// The keys that change with a user's role in an organization.
@@ -338,7 +346,7 @@ pub fn role_of(
     organization: &OrganizationId,
     user: &UserId,
 ) -> Result<Option<Role>> {
-    Ok(snapshot.one(&ROLE, args![organization, user], |row| Role::read(row, 0))?)
+    Ok(snapshot.one(&ROLE, args![organization, user], |row| row.get(0))?)
 }
 
 /// Gets the administrator entry of a user in an organization.
@@ -347,13 +355,15 @@ pub fn get(
     organization: &OrganizationId,
     user: &UserId,
 ) -> Result<Administrator> {
-    snapshot.one(&GET, args![organization, user], read)?.ok_or(Error::NotFound { what: "administrator" })
+    snapshot
+        .one(&GET, args![organization, user], Administrator::from_row)?
+        .ok_or(Error::NotFound { what: "administrator" })
 }
 
 /// Gets the organizations that a user administers, by slug, with the role in each.
 /// (`organizations::list` returns them in pages.)
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(Organization, Role)>> {
-    let organizations = snapshot.all(&ORGANIZATIONS_OF_USER, args![user], organizations::read)?;
+    let organizations = snapshot.all(&ORGANIZATIONS_OF_USER, args![user], Organization::from_row)?;
     let roles = slugs_of_user(snapshot, user)?.into_iter().map(|(_, role)| role);
     // Both lists are sorted by slug and read from one snapshot.
     Ok(organizations.into_iter().zip(roles).collect())
@@ -362,7 +372,8 @@ pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(Organi
 /// Gets the slugs of the organizations that a user administers, with the role in each. A token may be issued for these.
 pub fn slugs_of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(String, Role)>> {
     snapshot.depends(|| [key_of_user(user)]);
-    Ok(snapshot.all(&SLUGS_OF_USER, args![user], |row| Ok((row.get(0)?, Role::read(row, 1)?)))?)
+    let found = snapshot.all(&SLUGS_OF_USER, args![user], SlugAndRole::from_row)?;
+    Ok(found.into_iter().map(|SlugAndRole { slug, role }| (slug, role)).collect())
 }
 
 /// Lists the administrators of an organization by user id after `cursor`.
@@ -372,11 +383,11 @@ pub fn list(
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Administrator>> {
-    let mut filter = Where::new(COLUMNS);
+    let mut filter = Where::of::<Administrator>(FROM);
     filter.and("a.organization_id =", organization);
     filter.and_if("a.user_id >", cursor);
     let (sql, args) = filter.finish(&format!("ORDER BY a.user_id LIMIT {limit}"));
-    Ok(snapshot.all(&sql, &args, read)?)
+    Ok(snapshot.all(&sql, &args, Administrator::from_row)?)
 }
 
 /// Whether a user is a platform owner.
@@ -452,17 +463,10 @@ pub fn list_platform_owners(
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<PlatformOwner>> {
-    let mut filter = Where::new(PLATFORM_OWNER_COLUMNS);
+    let mut filter = Where::of::<PlatformOwner>(FROM_PLATFORM_OWNERS);
     filter.and_if("p.user_id >", cursor);
     let (sql, args) = filter.finish(&format!("ORDER BY p.user_id LIMIT {limit}"));
-    Ok(snapshot.all(&sql, &args, |row| {
-        Ok(PlatformOwner {
-            user: row.get(0)?,
-            email: row.get(1)?,
-            name: row.get(2)?,
-            created_at: row.get(3)?,
-        })
-    })?)
+    Ok(snapshot.all(&sql, &args, PlatformOwner::from_row)?)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use crate::Time;
 use std::borrow::Cow;
-use store::{Row, Value};
+use store::{Cells, Column, FromRow, ToRow, ToValue as _, Value};
 
 /// A method of authentication: the values of `amr` (RFC 8176), and four of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,16 +167,15 @@ impl Authentication {
         }
     }
 
-    /// Reads a column `authentication` that is the only place of the time; `None` if it says nothing.
-    pub(crate) fn read(row: &Row<'_>, column: usize) -> Result<Option<Authentication>, store::Error> {
-        Ok(row.get::<Option<String>>(column)?.and_then(|stored| Authentication::parse(&stored)))
+    /// The authentication of a column that is the only place of the time; `None` if it says nothing.
+    pub(crate) fn of_column(stored: Option<String>) -> Option<Authentication> {
+        stored.and_then(|stored| Authentication::parse(&stored))
     }
 
-    /// Reads an authentication whose time is also in a column of its own.
-    pub(crate) fn read_at(row: &Row<'_>, time: usize, column: usize) -> Result<Authentication, store::Error> {
-        let at = row.get(time)?;
-        let stored = Authentication::read(row, column)?.filter(|stored| stored.at == at);
-        Ok(stored.unwrap_or(Authentication { at, words: Box::default() }))
+    /// The authentication at a time by the words of a column `authentication`, if they are about this time.
+    pub(crate) fn of_columns(at: Time, words: Option<&str>) -> Authentication {
+        let stored = words.and_then(Authentication::parse).filter(|stored| stored.at == at);
+        stored.unwrap_or(Authentication { at, words: Box::default() })
     }
 
     fn parse(stored: &str) -> Option<Authentication> {
@@ -184,6 +183,26 @@ impl Authentication {
         Some(Authentication { at: Time::from_millis(millis.parse().ok()?), words: words.into() })
     }
 }
+
+/// Where the time has a column of its own.
+impl FromRow for Authentication {
+    const COLUMNS: &'static [Column] = COLUMNS;
+
+    fn from_cells(cells: &mut Cells<'_, '_>) -> Result<Authentication, store::Error> {
+        let at = cells.next()?;
+        Ok(Authentication::of_columns(at, cells.next::<Option<String>>()?.as_deref()))
+    }
+}
+
+impl ToRow for Authentication {
+    const COLUMNS: &'static [Column] = COLUMNS;
+
+    fn push_values<'v>(&'v self, values: &mut Vec<Value<'v>>) {
+        values.extend([self.at.to_value(), self.stored()]);
+    }
+}
+
+const COLUMNS: &[Column] = &[Column::One("authenticated_at"), Column::One("authentication")];
 
 #[cfg(test)]
 mod tests {

@@ -199,7 +199,7 @@ pub fn redeem(
                 grant: row.get(9)?,
                 user: row.get(10)?,
                 consent_required: row.get::<bool>(11)? || needs_review,
-                authentication: Authentication::read(row, 14)?,
+                authentication: Authentication::of_column(row.get(14)?),
             })
         })?
         .ok_or(Error::InvalidGrant)?;

@@ -209,7 +209,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Device, store::Error> {
         decision: row.get(8)?,
         decided_by: row.get(9)?,
         redeemed_at: row.get(10)?,
-        authentication: Authentication::read(row, 11)?,
+        authentication: Authentication::of_column(row.get(11)?),
     })
 }
 

@@ -16,7 +16,7 @@ use crate::secrets::{self, Hash, Random, SecretKey};
 use crate::tokens::ACCESS_LIFE;
 use crate::{Error, Result, Time, account_keys, clients, organizations, sessions};
 use std::time::Duration;
-use store::{Key, Snapshot, Tx, args, insert, lock, sql, statements};
+use store::{FromRow, Key, Snapshot, ToRow, Tx, args, insert_row, lock, select_row, sql, statements};
 
 /// The lifetime of an unused refresh token.
 pub const REFRESH_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -74,43 +74,122 @@ impl NewRefresh {
     }
 }
 
+/// A new row of `grants`.
+#[derive(ToRow)]
+struct NewRow<'a> {
+    id: &'a GrantId,
+    organization_id: &'a OrganizationId,
+    user_id: &'a UserId,
+    client_id: &'a ClientId,
+    session_id: &'a SessionId,
+    scope: &'a str,
+    created_at: Time,
+    #[row(flatten)]
+    authentication: &'a Authentication,
+}
+
+/// A new row of `refresh_tokens`.
+#[derive(ToRow)]
+struct NewRefreshRow<'a> {
+    id: &'a RefreshTokenId,
+    grant_id: &'a GrantId,
+    hash: &'a Hash,
+    created_at: Time,
+    expires_at: Time,
+    late_repeat_after: i64,
+}
+
+/// A row of `refresh_tokens`.
+#[derive(FromRow)]
+struct RefreshRow {
+    grant_id: GrantId,
+    hash: Vec<u8>,
+    expires_at: Time,
+    used_at: Option<Time>,
+    successor_id: Option<RefreshTokenId>,
+    late_repeat_after: i64,
+}
+
+/// A refresh token that the cleanup deletes.
+#[derive(FromRow)]
+struct OldRefresh {
+    id: RefreshTokenId,
+    grant_id: GrantId,
+    used_at: Option<Time>,
+}
+
+/// A grant with what its tokens depend on.
+#[derive(FromRow)]
+#[row(of = "g")]
+struct StateRow {
+    user_id: UserId,
+    organization_id: OrganizationId,
+    client_id: ClientId,
+    session_id: SessionId,
+    scope: Scope,
+    revoked_at: Option<Time>,
+    #[row("s.ended_at")]
+    session_ended_at: Option<Time>,
+    #[row("s.expires_at")]
+    session_expires_at: Time,
+    #[row("s.authenticated_at")]
+    session_authenticated_at: Time,
+    #[row("us.suspended_at")]
+    user_suspended_at: Option<Time>,
+    #[row("os.suspended_at")]
+    organization_suspended_at: Option<Time>,
+    #[row("c.service_id")]
+    service_id: Option<ServiceId>,
+    #[row("c.organization_id")]
+    organization_of_client: OrganizationId,
+    #[row("COALESCE(g.authenticated_at, s.authenticated_at)")]
+    authenticated_at: Time,
+    #[row("COALESCE(g.authentication, s.authentication)")]
+    authentication: Option<String>,
+}
+
+/// A grant that the cleanup looks at.
+#[derive(FromRow)]
+#[row(of = "g")]
+struct MadeRow {
+    id: GrantId,
+    scope: Scope,
+    revoked_at: Option<Time>,
+    #[row("s.kind")]
+    kind_of_session: Option<String>,
+    /// A later one. Only a grant that is not revoked looks for it: of very many that are revoked, each would pass over the rest.
+    #[row(
+        "CASE WHEN g.revoked_at IS NULL THEN
+            (SELECT n.id FROM grants n WHERE n.session_id = g.session_id AND n.client_id = g.client_id AND n.id > g.id
+              AND n.revoked_at IS NULL LIMIT 1) END"
+    )]
+    followed_by: Option<GrantId>,
+}
+
 statements! {
-    static INSERT = insert(
-        "grants",
-        &[&[
-            "id", "organization_id", "user_id", "client_id", "session_id", "scope", "created_at",
-            "authenticated_at", "authentication",
-        ]],
-    );
-    static INSERT_REFRESH = insert("refresh_tokens", &[&[
-        "id", "grant_id", "hash", "created_at", "expires_at", "late_repeat_after",
-    ]]);
+    static INSERT = insert_row::<NewRow<'_>>("grants");
+    static INSERT_REFRESH = insert_row::<NewRefreshRow<'_>>("refresh_tokens");
     static LOCK = lock("refresh_tokens", "id");
-    static REFRESH = sql(
-        "SELECT grant_id, hash, expires_at, used_at, successor_id, late_repeat_after FROM refresh_tokens WHERE id = ?1",
-    );
+    static REFRESH = select_row::<RefreshRow>("FROM refresh_tokens", "WHERE id = ?1");
     static USE = sql("UPDATE refresh_tokens SET used_at = ?2, successor_id = ?3 WHERE id = ?1 AND used_at IS NULL");
     static REPEAT_LATE =
         sql("UPDATE refresh_tokens SET late_repeat_after = ?2 WHERE id = ?1 AND late_repeat_after = 0");
     static REVOKE = sql("UPDATE grants SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1 AND revoked_at IS NULL");
-    static STATE = sql("SELECT g.user_id, g.organization_id, g.client_id, g.session_id, g.scope, g.revoked_at,
-            s.ended_at, s.expires_at, s.authenticated_at, us.suspended_at, os.suspended_at, c.service_id,
-            c.organization_id, COALESCE(g.authenticated_at, s.authenticated_at),
-            COALESCE(g.authentication, s.authentication)
-     FROM grants g
-     JOIN sessions s ON s.id = g.session_id
-     JOIN clients c ON c.id = g.client_id
-     LEFT JOIN user_suspensions us ON us.user_id = g.user_id
-     LEFT JOIN organization_suspensions os ON os.organization_id = c.organization_id
-     WHERE g.id = ?1");
-    static OLD_REFRESH = sql("SELECT id, grant_id, used_at FROM refresh_tokens WHERE id < ?1 ORDER BY id LIMIT ?2");
+    static STATE = select_row::<StateRow>(
+        "FROM grants g
+         JOIN sessions s ON s.id = g.session_id
+         JOIN clients c ON c.id = g.client_id
+         LEFT JOIN user_suspensions us ON us.user_id = g.user_id
+         LEFT JOIN organization_suspensions os ON os.organization_id = c.organization_id",
+        "WHERE g.id = ?1",
+    );
+    static OLD_REFRESH =
+        select_row::<OldRefresh>("FROM refresh_tokens", "WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE_REFRESH = sql("DELETE FROM refresh_tokens WHERE id = ?1");
-    // Only a grant that is not revoked looks for a later one: of very many that are revoked, each would pass over the rest.
-    static MADE = sql("SELECT g.id, g.scope, g.revoked_at, s.kind, CASE WHEN g.revoked_at IS NULL THEN
-            (SELECT n.id FROM grants n WHERE n.session_id = g.session_id AND n.client_id = g.client_id AND n.id > g.id
-              AND n.revoked_at IS NULL LIMIT 1) END
-     FROM grants g LEFT JOIN sessions s ON s.id = g.session_id
-     WHERE g.id > ?1 AND g.id < ?2 ORDER BY g.id LIMIT ?3");
+    static MADE = select_row::<MadeRow>(
+        "FROM grants g LEFT JOIN sessions s ON s.id = g.session_id",
+        "WHERE g.id > ?1 AND g.id < ?2 ORDER BY g.id LIMIT ?3",
+    );
     static SESSION = sql("SELECT session_id FROM grants WHERE id = ?1");
     static OF_SESSION = sql("SELECT id FROM grants WHERE session_id = ?1 LIMIT ?2");
     static DELETE = sql("DELETE FROM grants WHERE id = ?1");
@@ -160,23 +239,42 @@ impl Grant {
     }
 }
 
+impl StateRow {
+    fn grant(self, id: &GrantId) -> Grant {
+        let stops =
+            [self.revoked_at, self.session_ended_at, self.user_suspended_at, self.organization_suspended_at];
+        // A user cannot authorize a client of another organization.
+        let is_at_home = self.organization_id == self.organization_of_client;
+        Grant {
+            id: id.clone(),
+            user: self.user_id,
+            organization: self.organization_id,
+            client: self.client_id,
+            service: self.service_id,
+            session: self.session_id,
+            scope: self.scope,
+            authentication: Authentication::of_columns(self.authenticated_at, self.authentication.as_deref()),
+            session_authenticated_at: self.session_authenticated_at,
+            session_expires_at: self.session_expires_at,
+            alive: is_at_home && stops.iter().all(Option::is_none),
+        }
+    }
+}
+
 /// Creates a grant with the first refresh token of its family.
 pub fn create(tx: &mut Tx<'_>, new: &NewGrant, refresh: Option<&NewRefresh>, now: Time) -> Result<()> {
     let scope = new.scope.to_string();
-    tx.exec(
-        &INSERT,
-        args![
-            &new.id,
-            &new.organization,
-            &new.user,
-            &new.client,
-            &new.session,
-            &scope,
-            now,
-            new.authentication.at,
-            new.authentication.stored()
-        ],
-    )?;
+    let row = NewRow {
+        id: &new.id,
+        organization_id: &new.organization,
+        user_id: &new.user,
+        client_id: &new.client,
+        session_id: &new.session,
+        scope: &scope,
+        created_at: now,
+        authentication: &new.authentication,
+    };
+    tx.exec(&INSERT, &row.values())?;
     tx.changed(key(&new.id));
     if let Some(refresh) = refresh {
         insert_refresh(tx, refresh, &new.id, 0, now)?;
@@ -193,32 +291,22 @@ fn insert_refresh(
     late_after: i64,
     now: Time,
 ) -> Result<()> {
-    tx.exec(&INSERT_REFRESH, args![&refresh.id, grant, &refresh.hash, now, now + REFRESH_LIFE, late_after])?;
+    let row = NewRefreshRow {
+        id: &refresh.id,
+        grant_id: grant,
+        hash: &refresh.hash,
+        created_at: now,
+        expires_at: now + REFRESH_LIFE,
+        late_repeat_after: late_after,
+    };
+    tx.exec(&INSERT_REFRESH, &row.values())?;
     Ok(())
 }
 
 /// Gets the grant with this id, with its current status.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
     snapshot.depends(|| [key(id)]);
-    let found = snapshot.one(&STATE, args![id], |row| {
-        let stops: [Option<Time>; 4] = [row.get(5)?, row.get(6)?, row.get(9)?, row.get(10)?];
-        // A user cannot authorize a client of another organization.
-        let (organization, of_client): (OrganizationId, OrganizationId) = (row.get(1)?, row.get(12)?);
-        let at_home = organization == of_client;
-        Ok(Grant {
-            id: id.clone(),
-            user: row.get(0)?,
-            organization,
-            client: row.get(2)?,
-            session: row.get(3)?,
-            scope: Scope::parse(&row.get::<String>(4)?),
-            session_expires_at: row.get(7)?,
-            authentication: Authentication::read_at(row, 13, 14)?,
-            session_authenticated_at: row.get(8)?,
-            service: row.get(11)?,
-            alive: at_home && stops.iter().all(Option::is_none),
-        })
-    })?;
+    let found = snapshot.one(&STATE, args![id], StateRow::from_row)?.map(|row| row.grant(id));
     if let Some(grant) = &found {
         snapshot.depends(|| {
             [
@@ -275,24 +363,19 @@ pub fn refresh(
 ) -> Result<Refreshed> {
     let now = actor.now;
     tx.lock(&LOCK, id.into())?;
-    type Stored = (GrantId, Vec<u8>, Time, Option<Time>, Option<RefreshTokenId>, i64);
-    let stored: Option<Stored> = tx.one(&REFRESH, args![id], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
-    })?;
-    let Some((grant, hash, expires_at, used_at, successor_id, late_after)) = stored else {
-        return Err(Error::InvalidGrant);
-    };
-    if !secrets::matches(secret.as_bytes(), &hash) || expires_at <= now {
+    let stored = tx.one(&REFRESH, args![id], RefreshRow::from_row)?.ok_or(Error::InvalidGrant)?;
+    if !secrets::matches(secret.as_bytes(), &stored.hash) || stored.expires_at <= now {
         return Err(Error::InvalidGrant);
     }
-    let grant = get(tx.snapshot(), &grant)?.ok_or(Error::InvalidGrant)?;
+    let grant = get(tx.snapshot(), &stored.grant_id)?.ok_or(Error::InvalidGrant)?;
     if grant.client != *client || !grant.is_alive(now) {
         return Err(Error::InvalidGrant);
     }
-    match (used_at, successor_id) {
+    match (stored.used_at, stored.successor_id) {
         (None, _) => {
             tx.exec(&USE, args![id, now, &successor.id])?;
-            insert_refresh(tx, successor, &grant.id, (late_after - 1).max(0), now)?;
+            let late_after = (stored.late_repeat_after - 1).max(0);
+            insert_refresh(tx, successor, &grant.id, late_after, now)?;
             Ok(Refreshed::Rotated { grant: Box::new(grant), successor: successor.id.clone() })
         }
         (Some(used_at), Some(earlier))
@@ -351,8 +434,7 @@ pub(crate) fn revoke_leaked(tx: &mut Tx<'_>, grant: &Grant, leak: Leak, actor: &
 }
 
 fn is_unused(tx: &mut Tx<'_>, id: &RefreshTokenId) -> Result<bool> {
-    let used_at: Option<Option<Time>> = tx.one(&REFRESH, args![id], |row| row.get(3))?;
-    Ok(used_at == Some(None))
+    Ok(tx.one(&REFRESH, args![id], RefreshRow::from_row)?.is_some_and(|stored| stored.used_at.is_none()))
 }
 
 /// Finds the grant of a refresh token with a matching secret, for revocation and introspection.
@@ -360,13 +442,12 @@ fn is_unused(tx: &mut Tx<'_>, id: &RefreshTokenId) -> Result<bool> {
 pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Option<(Grant, Option<Time>)>> {
     let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
     let Ok(id) = RefreshTokenId::parse(id) else { return Ok(None) };
-    let stored: Option<(GrantId, Vec<u8>, Time, Option<Time>)> =
-        snapshot.one(&REFRESH, args![&id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-    let Some((grant, hash, expires_at, used_at)) = stored else { return Ok(None) };
-    if !secrets::matches(secret.as_bytes(), &hash) {
+    let Some(stored) = snapshot.one(&REFRESH, args![&id], RefreshRow::from_row)? else { return Ok(None) };
+    if !secrets::matches(secret.as_bytes(), &stored.hash) {
         return Ok(None);
     }
-    Ok(get(snapshot, &grant)?.map(|grant| (grant, used_at.is_none().then_some(expires_at))))
+    let expires_at = stored.used_at.is_none().then_some(stored.expires_at);
+    Ok(get(snapshot, &stored.grant_id)?.map(|grant| (grant, expires_at)))
 }
 
 /// Reads up to `most` grants after the id `after`. Returns the ones that had ended on their own before `moment`. The
@@ -377,19 +458,17 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
 /// that the session has ended, and what changes about the user.
 pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
     let floor = crate::ids::smallest_at(GrantId::PREFIX, moment - ACCESS_LIFE);
-    let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
-        let (revoked_at, kind): (Option<Time>, Option<String>) = (row.get(2)?, row.get(3)?);
-        let has_ended = match kind.as_deref() {
-            None => true,
-            _ if revoked_at.is_some_and(|at| at < moment) => true,
-            Some(kind) => {
-                let is_followed = row.get::<Option<GrantId>>(4)?.is_some();
-                is_followed && !has_refresh(kind, &Scope::parse(&row.get::<String>(1)?))
-            }
-        };
-        Ok((row.get(0)?, has_ended))
-    })?;
-    Ok(Page::of(rows, most))
+    let rows = snapshot.all(&MADE, args![after, &floor, most], MadeRow::from_row)?;
+    let has_ended = |row: &MadeRow| match row.kind_of_session.as_deref() {
+        None => true,
+        _ if row.revoked_at.is_some_and(|at| at < moment) => true,
+        Some(kind) => row.followed_by.is_some() && !has_refresh(kind, &row.scope),
+    };
+    let rows = rows.into_iter().map(|row| {
+        let ended = has_ended(&row);
+        (row.id, ended)
+    });
+    Ok(Page::of(rows.collect(), most))
 }
 
 /// Whether a grant was created with a refresh token: the grant of a device always, the grant of a browser session if
@@ -426,12 +505,11 @@ pub(crate) fn remove_refresh_tokens(
     most: i64,
 ) -> Result<(Vec<GrantId>, usize)> {
     let before = crate::ids::smallest_at(RefreshTokenId::PREFIX, moment);
-    let old: Vec<(RefreshTokenId, GrantId, Option<Time>)> =
-        tx.all(&OLD_REFRESH, args![&before, most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    for (id, ..) in &old {
-        tx.exec(&DELETE_REFRESH, args![id])?;
+    let old = tx.all(&OLD_REFRESH, args![&before, most], OldRefresh::from_row)?;
+    for row in &old {
+        tx.exec(&DELETE_REFRESH, args![&row.id])?;
     }
     let count = old.len();
-    let unused = old.into_iter().filter(|(_, _, used_at)| used_at.is_none()).map(|(_, grant, _)| grant);
+    let unused = old.into_iter().filter(|row| row.used_at.is_none()).map(|row| row.grant_id);
     Ok((unused.collect(), count))
 }

@@ -6,7 +6,7 @@ use crate::secrets::Random;
 use crate::{Error, Time};
 use std::fmt;
 use std::sync::Arc;
-use store::{FromValue, Value, ValueRef, Weigh};
+use store::{FromValue, ToValue, Value, ValueRef, Weigh};
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LENGTH: usize = 26;
@@ -176,6 +176,12 @@ macro_rules! ids {
         impl Weigh for $name {
             fn heap_bytes(&self) -> usize {
                 self.0.heap_bytes()
+            }
+        }
+
+        impl ToValue for $name {
+            fn to_value(&self) -> Value<'_> {
+                Value::from(self)
             }
         }
 

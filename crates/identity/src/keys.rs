@@ -20,7 +20,7 @@ use jsonwebtoken::DecodingKey;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Snapshot, Tx, args, insert, sql, statements};
+use store::{FromValue, Key, Snapshot, ToValue, Tx, Value, ValueRef, args, insert, sql, statements};
 
 /// How long verifiers may cache `jwks.json`, and how long a new key is published before it signs.
 pub const PUBLISH_AHEAD: Duration = Duration::from_secs(3600);
@@ -62,6 +62,19 @@ impl Algorithm {
             Algorithm::Es256 => jsonwebtoken::Algorithm::ES256,
             Algorithm::Rs256 => jsonwebtoken::Algorithm::RS256,
         }
+    }
+}
+
+impl FromValue for Algorithm {
+    const KIND: &'static str = "a signature algorithm";
+    fn from_value(value: ValueRef<'_>) -> Option<Algorithm> {
+        if let ValueRef::Text(name) = value { Algorithm::parse(name).ok() } else { None }
+    }
+}
+
+impl ToValue for Algorithm {
+    fn to_value(&self) -> Value<'_> {
+        self.as_str().into()
     }
 }
 

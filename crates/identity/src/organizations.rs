@@ -7,7 +7,8 @@ use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
 use crate::{Error, Result, Time, names};
 use store::{
-    Key, Row, Snapshot, Tx, Where, args, insert, insert_if_absent, lock, select, sql, statements, upsert,
+    FromRow, FromValue, Key, Snapshot, ToRow, ToValue, Tx, Value, ValueRef, Where, args, insert_if_absent,
+    insert_row, lock, select_row, sql, statements, upsert_row,
 };
 
 /// The slug of the organization that holds the administrators.
@@ -53,7 +54,7 @@ impl Status {
         })
     }
 
-    /// The rows of [`COLUMNS`] that [`read`] reads as this status.
+    /// The rows of which [`Standing::status`] is this status.
     fn condition(self) -> &'static str {
         match self {
             Status::Pending => "AND d.deleted_at IS NULL AND r.decision IS NULL",
@@ -135,18 +136,29 @@ impl DeviceFlow {
             }
         }
     }
+}
 
-    /// Reads a nullable column; null means the default, [`DeviceFlow::Allowed`].
-    pub(crate) fn read(row: &Row<'_>, column: usize) -> std::result::Result<DeviceFlow, store::Error> {
-        let Some(word) = row.get::<Option<String>>(column)? else { return Ok(DeviceFlow::Allowed) };
-        DeviceFlow::parse(&word).map_err(|_| {
-            store::Error::Database(format!("organization with the unknown device flow setting {word:?}"))
-        })
+/// A column that may be NULL, which means the default, [`DeviceFlow::Allowed`].
+impl FromValue for DeviceFlow {
+    const KIND: &'static str = "a device flow setting";
+    fn from_value(value: ValueRef<'_>) -> Option<DeviceFlow> {
+        match value {
+            ValueRef::Null => Some(DeviceFlow::Allowed),
+            ValueRef::Text(word) => DeviceFlow::parse(word).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl ToValue for DeviceFlow {
+    fn to_value(&self) -> Value<'_> {
+        self.as_str().into()
     }
 }
 
 /// A tenant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
+#[row(of = "o")]
 pub struct Organization {
     /// The id.
     pub id: OrganizationId,
@@ -155,11 +167,14 @@ pub struct Organization {
     /// The display name.
     pub name: String,
     /// The status.
+    #[row(flatten = Standing, with = Standing::status)]
     pub status: Status,
     /// The device flow setting for its clients.
+    #[row("f.device_flow")]
     pub device_flow: DeviceFlow,
     /// Whether people may create accounts themselves. `None` in an organization from before this setting: see
     /// [`Organization::allows_sign_up`].
+    #[row("f.sign_up")]
     pub sign_up: Option<bool>,
     /// The creation time.
     pub created_at: Time,
@@ -173,56 +188,71 @@ impl Organization {
     }
 }
 
-/// The columns that every query of this module selects, in the order that [`read`] expects.
-pub(crate) const COLUMNS: &str =
-    "SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow, f.sign_up,
-            d.deleted_at
-     FROM organizations o
+/// What has been decided about an organization, which gives its status.
+#[derive(FromRow)]
+struct Standing {
+    #[row("r.decision")]
+    decision: Option<String>,
+    #[row("s.suspended_at")]
+    suspended_at: Option<Time>,
+    #[row("d.deleted_at")]
+    deleted_at: Option<Time>,
+}
+
+impl Standing {
+    fn status(self) -> Status {
+        match (self.decision.as_deref(), self.suspended_at) {
+            _ if self.deleted_at.is_some() => Status::Deleted,
+            (Some("approved"), Some(_)) => Status::Suspended,
+            (Some("approved"), None) => Status::Active,
+            (Some(_), _) => Status::Rejected,
+            (None, _) => Status::Pending,
+        }
+    }
+}
+
+/// A new row of `organizations`.
+#[derive(ToRow)]
+struct NewRow<'a> {
+    id: &'a OrganizationId,
+    slug: &'a str,
+    name: &'a str,
+    created_by: &'a str,
+    created_at: Time,
+}
+
+/// The settings of an organization: its row of `organization_rules`.
+#[derive(ToRow)]
+struct Rules {
+    device_flow: DeviceFlow,
+    sign_up: Option<bool>,
+}
+
+/// The tables of an [`Organization`].
+pub(crate) const FROM: &str = "FROM organizations o
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
      LEFT JOIN organization_suspensions s ON s.organization_id = o.id
      LEFT JOIN organization_rules f ON f.organization_id = o.id
      LEFT JOIN organization_deletions d ON d.organization_id = o.id";
 
 statements! {
-    static INSERT = insert("organizations", &[&["id", "slug", "name", "created_by", "created_at"]]);
+    static INSERT = insert_row::<NewRow<'_>>("organizations");
     static REVIEW = insert_if_absent( "organization_reviews", &["organization_id", "decision", "reason", "decided_by", "decided_at"], );
     static APPROVE_AFTER_ALL = sql("UPDATE organization_reviews SET decision = 'approved', reason = ?2, decided_by = ?3, decided_at = ?4
      WHERE organization_id = ?1 AND decision = 'rejected'");
     static RENAME = sql("UPDATE organizations SET name = ?2 WHERE id = ?1");
     static SUSPEND = insert_if_absent( "organization_suspensions", &["organization_id", "reason", "suspended_by", "suspended_at"], );
     static ACTIVATE = sql("DELETE FROM organization_suspensions WHERE organization_id = ?1");
-    static SET_RULES = upsert("organization_rules", &["organization_id"], &["device_flow", "sign_up"]);
+    static SET_RULES = upsert_row::<Rules>("organization_rules", &["organization_id"]);
     /// Locks an organization for a decision that depends on several of its rows.
     pub(crate) static LOCK = lock("organizations", "id");
-    static FIND = select(COLUMNS, "WHERE o.slug = ?1");
-    static GET = select(COLUMNS, "WHERE o.id = ?1");
+    static FIND = select_row::<Organization>(FROM, "WHERE o.slug = ?1");
+    static GET = select_row::<Organization>(FROM, "WHERE o.id = ?1");
     static NEXT_ID = sql("SELECT id FROM organizations WHERE id > ?1 ORDER BY id LIMIT ?2");
     static BLANK = sql("UPDATE organizations SET name = slug, created_by = NULL WHERE id = ?1");
     static DELETE_RULES = sql("DELETE FROM organization_rules WHERE organization_id = ?1");
     static FORGET_REASON = sql("UPDATE organization_suspensions SET reason = NULL WHERE organization_id = ?1");
     static FORGET_REVIEW = sql("UPDATE organization_reviews SET reason = NULL WHERE organization_id = ?1");
-}
-
-pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Error> {
-    let decision: Option<String> = row.get(4)?;
-    let suspended_at: Option<Time> = row.get(5)?;
-    let deleted_at: Option<Time> = row.get(8)?;
-    let status = match (decision.as_deref(), suspended_at) {
-        _ if deleted_at.is_some() => Status::Deleted,
-        (Some("approved"), Some(_)) => Status::Suspended,
-        (Some("approved"), None) => Status::Active,
-        (Some(_), _) => Status::Rejected,
-        (None, _) => Status::Pending,
-    };
-    Ok(Organization {
-        id: row.get(0)?,
-        slug: row.get(1)?,
-        name: row.get(2)?,
-        status,
-        device_flow: DeviceFlow::read(row, 6)?,
-        sign_up: row.get::<Option<i64>>(7)?.map(|flag| flag != 0),
-        created_at: row.get(3)?,
-    })
 }
 
 /// The keys of an organization's name, status and settings.
@@ -258,7 +288,8 @@ pub fn key_of_rules(id: &OrganizationId) -> Key {
 
 /// Creates the reserved organization `platform`, already active.
 pub fn create_platform(tx: &mut Tx<'_>, id: &OrganizationId, actor: &Actor) -> Result<()> {
-    tx.exec(&INSERT, args![id, PLATFORM, "Sarsen", &actor.who, actor.now])?;
+    let row = NewRow { id, slug: PLATFORM, name: "Sarsen", created_by: &actor.who, created_at: actor.now };
+    tx.exec(&INSERT, &row.values())?;
     tx.exec(&REVIEW, args![id, "approved", Option::<&str>::None, &actor.who, actor.now])?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, id, actor, "organization.created", id.as_str(), PLATFORM)
@@ -276,11 +307,8 @@ pub fn create(
 ) -> Result<Organization> {
     let slug = names::organization_slug(slug)?;
     let name = names::display("name", name)?;
-    tx.exec(&INSERT, args![id, &slug, &name, &actor.who, actor.now]).map_err(Error::taken(
-        "organizations_slug",
-        "slug",
-        &slug,
-    ))?;
+    let row = NewRow { id, slug: &slug, name: &name, created_by: &actor.who, created_at: actor.now };
+    tx.exec(&INSERT, &row.values()).map_err(Error::taken("organizations_slug", "slug", &slug))?;
     if approved {
         tx.exec(&REVIEW, args![id, "approved", Option::<&str>::None, &actor.who, actor.now])?;
     }
@@ -296,8 +324,9 @@ pub fn create(
 
 /// Stores the settings of an organization. The caller holds its lock, because all settings are written.
 fn put_rules(tx: &mut Tx<'_>, organization: &Organization) -> Result<()> {
-    let (id, sign_up) = (&organization.id, organization.sign_up.map(i64::from));
-    tx.exec(&SET_RULES, args![id, organization.device_flow.as_str(), sign_up])?;
+    let id = &organization.id;
+    let rules = Rules { device_flow: organization.device_flow, sign_up: organization.sign_up };
+    tx.exec(&SET_RULES, &rules.values_of(id))?;
     tx.changed(key_of_rules(id));
     Ok(())
 }
@@ -445,13 +474,13 @@ pub(crate) fn blank(tx: &mut Tx<'_>, id: &OrganizationId) -> Result<()> {
 
 /// Finds the organization with this slug.
 pub fn find(snapshot: &mut Snapshot<'_>, slug: &str) -> Result<Organization> {
-    snapshot.one(&FIND, args![slug], read)?.ok_or(Error::NotFound { what: "organization" })
+    snapshot.one(&FIND, args![slug], Organization::from_row)?.ok_or(Error::NotFound { what: "organization" })
 }
 
 /// Gets the organization with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &OrganizationId) -> Result<Organization> {
     snapshot.depends(|| keys(id));
-    snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "organization" })
+    snapshot.one(&GET, args![id], Organization::from_row)?.ok_or(Error::NotFound { what: "organization" })
 }
 
 /// Gets the id of the organization after this one, by id.
@@ -470,14 +499,11 @@ pub fn list(
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Organization>> {
-    let select = match administrator {
-        None => COLUMNS.to_owned(),
-        Some(_) => format!("{COLUMNS} JOIN administrators a ON a.organization_id = o.id"),
-    };
-    let mut filter = Where::new(&select);
+    let join = administrator.map_or("", |_| "JOIN administrators a ON a.organization_id = o.id");
+    let mut filter = Where::of::<Organization>(&format!("{FROM} {join}"));
     filter.and_if("a.user_id =", administrator);
     filter.and("o.slug >", cursor.unwrap_or_default());
     let condition = status.map_or("", Status::condition);
     let (sql, args) = filter.finish(&format!("{condition} ORDER BY o.slug LIMIT {limit}"));
-    Ok(snapshot.all(&sql, &args, read)?)
+    Ok(snapshot.all(&sql, &args, Organization::from_row)?)
 }

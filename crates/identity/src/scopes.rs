@@ -2,6 +2,7 @@
 
 use crate::{Error, Result, names};
 use std::fmt;
+use store::{FromValue, ValueRef};
 
 /// The scopes that clients of every organization may request.
 pub const STANDARD: &[&str] = &["openid", "profile", "email", "offline_access"];
@@ -21,6 +22,18 @@ pub struct Scope(Vec<String>);
 impl store::Weigh for Scope {
     fn heap_bytes(&self) -> usize {
         self.0.heap_bytes()
+    }
+}
+
+/// A column that may be NULL: no scopes.
+impl FromValue for Scope {
+    const KIND: &'static str = "scopes";
+    fn from_value(value: ValueRef<'_>) -> Option<Scope> {
+        match value {
+            ValueRef::Null => Some(Scope::default()),
+            ValueRef::Text(words) => Some(Scope::parse(words)),
+            _ => None,
+        }
     }
 }
 

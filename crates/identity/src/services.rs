@@ -5,14 +5,15 @@ use crate::events::{self, Entry};
 use crate::ids::{OrganizationId, ServiceId};
 use crate::tokens::AccessTokenTyp;
 use crate::{Error, Result, Time, names};
-use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
+use store::{FromRow, Key, Snapshot, ToRow, Tx, Where, args, insert_row, lock, select_row, sql, statements};
 
 /// A service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow, ToRow)]
 pub struct Service {
     /// The id.
     pub id: ServiceId,
     /// The organization it belongs to.
+    #[row("organization_id")]
     pub organization: OrganizationId,
     /// The identifier in tokens and URLs. It never changes.
     pub slug: String,
@@ -37,30 +38,18 @@ pub struct NewService {
     pub access_token_typ: AccessTokenTyp,
 }
 
-const COLUMNS: &str = "SELECT id, organization_id, slug, name, access_token_typ, created_at FROM services";
+const FROM: &str = "FROM services";
 
 statements! {
-    static INSERT =
-        insert("services", &[&["id", "organization_id", "slug", "name", "access_token_typ", "created_at"]]);
-    static GET = select(COLUMNS, "WHERE id = ?1");
-    static FIND = select(COLUMNS, "WHERE organization_id = ?1 AND slug = ?2");
+    static INSERT = insert_row::<Service>("services");
+    static GET = select_row::<Service>(FROM, "WHERE id = ?1");
+    static FIND = select_row::<Service>(FROM, "WHERE organization_id = ?1 AND slug = ?2");
     static RENAME = sql("UPDATE services SET name = ?2 WHERE id = ?1");
     static SET_TYP = sql("UPDATE services SET access_token_typ = ?2 WHERE id = ?1");
     static SLUGS = sql("SELECT slug FROM services WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
     /// Locks a service for a decision that depends on its clients and plans.
     pub(crate) static LOCK = lock("services", "id");
     static DELETE = sql("DELETE FROM services WHERE id = ?1");
-}
-
-fn read(row: &Row<'_>) -> std::result::Result<Service, store::Error> {
-    Ok(Service {
-        id: row.get(0)?,
-        organization: row.get(1)?,
-        slug: row.get(2)?,
-        name: row.get(3)?,
-        access_token_typ: AccessTokenTyp::read(row, 4)?,
-        created_at: row.get(5)?,
-    })
 }
 
 /// The key that changes with a service.
@@ -82,13 +71,18 @@ pub fn create(
 ) -> Result<Service> {
     let slug = names::slug("slug", &new.slug)?;
     let name = names::display("name", &new.name)?;
-    let typ = new.access_token_typ;
-    let row = args![&new.id, organization, &slug, &name, typ.as_str(), actor.now];
-    tx.exec(&INSERT, row).map_err(Error::taken("services_slug", "slug", &slug))?;
+    let service = Service {
+        id: new.id.clone(),
+        organization: organization.clone(),
+        slug,
+        name,
+        access_token_typ: new.access_token_typ,
+        created_at: actor.now,
+    };
+    tx.exec(&INSERT, &service.values()).map_err(Error::taken("services_slug", "slug", &service.slug))?;
     tx.changed(key(&new.id));
-    audit::note(tx, organization, actor, "service.created", new.id.as_str(), &slug)?;
-    let (id, organization) = (new.id.clone(), organization.clone());
-    Ok(Service { id, organization, slug, name, access_token_typ: typ, created_at: actor.now })
+    audit::note(tx, organization, actor, "service.created", new.id.as_str(), &service.slug)?;
+    Ok(service)
 }
 
 /// Locks a service and reads it again: another request may have changed it since.
@@ -141,12 +135,14 @@ pub(crate) fn remove(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Resul
 /// Gets the service with this id.
 pub(crate) fn get(snapshot: &mut Snapshot<'_>, id: &ServiceId) -> Result<Option<Service>> {
     snapshot.depends(|| [key(id)]);
-    Ok(snapshot.one(&GET, args![id], read)?)
+    Ok(snapshot.one(&GET, args![id], Service::from_row)?)
 }
 
 /// Finds the service with this slug.
 pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Service> {
-    snapshot.one(&FIND, args![organization, slug], read)?.ok_or(Error::NotFound { what: "service" })
+    snapshot
+        .one(&FIND, args![organization, slug], Service::from_row)?
+        .ok_or(Error::NotFound { what: "service" })
 }
 
 /// Finds the service that a request names. The caller may list services, so the error for an unknown slug lists the
@@ -165,9 +161,9 @@ pub fn list(
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Service>> {
-    let mut filter = Where::new(COLUMNS);
+    let mut filter = Where::of::<Service>(FROM);
     filter.and("organization_id =", organization);
     filter.and_if("slug >", cursor);
     let (sql, args) = filter.finish(&format!("ORDER BY slug LIMIT {limit}"));
-    Ok(snapshot.all(&sql, &args, read)?)
+    Ok(snapshot.all(&sql, &args, Service::from_row)?)
 }

@@ -8,16 +8,19 @@ use crate::scan::Page;
 use crate::secrets::{self, Hash};
 use crate::users::{self, User};
 use crate::{Error, Result, Time};
-use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
+use store::{FromRow, Key, Snapshot, ToRow, Tx, Where, args, insert_row, lock, select_row, sql, statements};
 
 /// A session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
+#[row(of = "s")]
 pub struct Session {
     /// The id, which is the `sid` of tokens.
     pub id: SessionId,
     /// The user's organization.
+    #[row("organization_id")]
     pub organization: OrganizationId,
     /// The user.
+    #[row("user_id")]
     pub user: UserId,
     /// `browser` or `device`.
     pub kind: String,
@@ -28,19 +31,22 @@ pub struct Session {
     /// The creation time.
     pub created_at: Time,
     /// The user's last authentication.
+    #[row(flatten)]
     pub authentication: Authentication,
     /// The expiry time.
     pub expires_at: Time,
 }
 
 /// The input for [`create`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ToRow)]
 pub struct NewSession {
     /// The new id.
     pub id: SessionId,
     /// The user's organization.
+    #[row("organization_id")]
     pub organization: OrganizationId,
     /// The user.
+    #[row("user_id")]
     pub user: UserId,
     /// `browser` or `device`.
     pub kind: &'static str,
@@ -53,6 +59,7 @@ pub struct NewSession {
     /// The creation time.
     pub created_at: Time,
     /// The user's authentication. A device has the authentication of the browser session that allowed it.
+    #[row(flatten)]
     pub authentication: Authentication,
     /// The expiry time.
     pub expires_at: Time,
@@ -66,24 +73,34 @@ const OLDEST: i64 = 64;
 /// The most sessions that the account page shows.
 const SHOWN_MAX: i64 = 200;
 
-const COLUMNS: &str = "SELECT id, organization_id, user_id, kind, address, agent, created_at,
-    authenticated_at, expires_at, authentication FROM sessions";
+/// A session with the hash of its cookie's secret.
+#[derive(FromRow)]
+#[row(of = "s")]
+struct WithHash {
+    #[row(flatten)]
+    session: Session,
+    hash: Option<Vec<u8>>,
+}
+
+/// When a session stopped or stops.
+#[derive(FromRow)]
+struct End {
+    id: SessionId,
+    ended_at: Option<Time>,
+    expires_at: Time,
+}
+
+const FROM: &str = "FROM sessions s";
 
 statements! {
-    static INSERT = insert(
-        "sessions",
-        &[&[
-            "id", "organization_id", "user_id", "kind", "hash", "address", "agent", "created_at",
-            "authenticated_at", "expires_at", "authentication",
-        ]],
-    );
+    static INSERT = insert_row::<NewSession>("sessions");
     /// Commands that create a grant of a session take this lock first, so that its end comes before or after.
     pub(crate) static LOCK = lock("sessions", "id");
-    static LIVE = select(COLUMNS, "WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2");
-    static OF_COOKIE = sql("SELECT s.id, s.organization_id, s.user_id, s.kind, s.address, s.agent, s.created_at, s.authenticated_at,
-            s.expires_at, s.authentication, s.hash
-     FROM sessions s JOIN organizations o ON o.id = s.organization_id
-     WHERE s.id = ?1 AND o.slug = ?2 AND s.ended_at IS NULL AND s.expires_at > ?3");
+    static LIVE = select_row::<Session>(FROM, "WHERE s.id = ?1 AND s.ended_at IS NULL AND s.expires_at > ?2");
+    static OF_COOKIE = select_row::<WithHash>(
+        "FROM sessions s JOIN organizations o ON o.id = s.organization_id",
+        "WHERE s.id = ?1 AND o.slug = ?2 AND s.ended_at IS NULL AND s.expires_at > ?3",
+    );
     static BEYOND = sql("SELECT id FROM sessions WHERE user_id = ?1 AND ended_at IS NULL ORDER BY id DESC LIMIT ?2 OFFSET ?3");
     static END = sql("UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE id = ?1 AND ended_at IS NULL");
     static RENEW = sql(
@@ -96,20 +113,6 @@ statements! {
     static END_OF_USER = sql(
         "UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE user_id = ?1 AND ended_at IS NULL AND id <> ?4",
     );
-}
-
-fn read(row: &Row<'_>) -> std::result::Result<Session, store::Error> {
-    Ok(Session {
-        id: row.get(0)?,
-        organization: row.get(1)?,
-        user: row.get(2)?,
-        kind: row.get(3)?,
-        address: row.get(4)?,
-        agent: row.get(5)?,
-        created_at: row.get(6)?,
-        authentication: Authentication::read_at(row, 7, 9)?,
-        expires_at: row.get(8)?,
-    })
 }
 
 /// The key that changes when this session ends alone.
@@ -169,23 +172,7 @@ pub(crate) fn renew(tx: &mut Tx<'_>, id: &SessionId, new: &NewSession) -> Result
 
 /// Creates a session. Where the user has [`SESSIONS_MAX`], the oldest end.
 pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
-    let hash = new.hash.as_ref().map(|hash| hash.as_slice());
-    tx.exec(
-        &INSERT,
-        args![
-            &new.id,
-            &new.organization,
-            &new.user,
-            new.kind,
-            hash,
-            &new.address,
-            &new.agent,
-            new.created_at,
-            new.authentication.at,
-            new.expires_at,
-            new.authentication.stored()
-        ],
-    )?;
+    tx.exec(&INSERT, &new.values())?;
     tx.changed(key(&new.id));
     // One of 32 looks, because to count them takes longer than to create one.
     if new.id.as_str().ends_with('0') {
@@ -208,17 +195,15 @@ pub fn by_cookie(
 ) -> Result<Option<Session>> {
     let Some((id, secret)) = secrets::split_token(cookie) else { return Ok(None) };
     let Ok(id) = SessionId::parse(id) else { return Ok(None) };
-    let found = snapshot.one(&OF_COOKIE, args![&id, organization, now], |row| {
-        Ok((read(row)?, row.get::<Option<Vec<u8>>>(10)?))
-    })?;
-    Ok(found.and_then(|(session, hash)| {
+    let found = snapshot.one(&OF_COOKIE, args![&id, organization, now], WithHash::from_row)?;
+    Ok(found.and_then(|WithHash { session, hash }| {
         hash.is_some_and(|hash| secrets::matches(secret.as_bytes(), &hash)).then_some(session)
     }))
 }
 
 /// Gets the session with this id if it has not ended or expired.
 pub fn live(snapshot: &mut Snapshot<'_>, id: &SessionId, now: Time) -> Result<Option<Session>> {
-    Ok(snapshot.one(&LIVE, args![id, now], read)?)
+    Ok(snapshot.one(&LIVE, args![id, now], Session::from_row)?)
 }
 
 /// The newest live sessions of a user, newest first: as many as a page shows.
@@ -234,12 +219,12 @@ pub fn list(
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Session>> {
-    let mut filter = Where::new(COLUMNS);
-    filter.and("user_id =", user);
-    filter.and("ended_at IS NULL AND expires_at >", now);
-    filter.and_if("id <", cursor);
-    let (sql, args) = filter.finish(&format!("ORDER BY id DESC LIMIT {limit}"));
-    Ok(snapshot.all(&sql, &args, read)?)
+    let mut filter = Where::of::<Session>(FROM);
+    filter.and("s.user_id =", user);
+    filter.and("s.ended_at IS NULL AND s.expires_at >", now);
+    filter.and_if("s.id <", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY s.id DESC LIMIT {limit}"));
+    Ok(snapshot.all(&sql, &args, Session::from_row)?)
 }
 
 /// Stores that the user has authenticated again. Nothing of the authentication before stays, also if it was stronger.
@@ -340,7 +325,7 @@ pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Res
 statements! {
     static PAGE_OF_USER = sql("SELECT id FROM sessions WHERE user_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
     static BLANK = sql("UPDATE sessions SET address = '', agent = '' WHERE id = ?1");
-    static MADE = sql("SELECT id, ended_at, expires_at FROM sessions WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3");
+    static MADE = select_row::<End>("FROM sessions", "WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3");
     static DELETE = sql("DELETE FROM sessions WHERE id = ?1");
     static DELETE_OF_DEVICE = sql("DELETE FROM sessions WHERE id = ?1 AND kind = 'device'
      AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.session_id = ?1)");
@@ -367,11 +352,10 @@ pub(crate) fn blank(tx: &mut Tx<'_>, id: &SessionId) -> Result<()> {
 /// Sessions created later are not read.
 pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<SessionId>> {
     let floor = crate::ids::smallest_at(SessionId::PREFIX, moment);
-    let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
-        let (ended_at, expires_at): (Option<Time>, Time) = (row.get(1)?, row.get(2)?);
-        Ok((row.get(0)?, ended_at.unwrap_or(expires_at).min(expires_at) < moment))
-    })?;
-    Ok(Page::of(rows, most))
+    let rows = snapshot.all(&MADE, args![after, &floor, most], End::from_row)?;
+    let has_ended =
+        |End { id, ended_at, expires_at }| (id, ended_at.unwrap_or(expires_at).min(expires_at) < moment);
+    Ok(Page::of(rows.into_iter().map(has_ended).collect(), most))
 }
 
 /// Deletes a session after its grants were deleted ([`crate::cleanup`]). Returns the number of deleted rows.

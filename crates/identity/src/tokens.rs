@@ -15,7 +15,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::time::Duration;
-use store::Row;
+use store::{FromValue, ToValue, Value, ValueRef};
 
 /// The lifetime of an access token.
 pub const ACCESS_LIFE: Duration = Duration::from_secs(600);
@@ -55,13 +55,23 @@ impl AccessTokenTyp {
             Error::invalid("access_token_typ", format!("{name:?} is not allowed; use {known}"))
         })
     }
+}
 
-    /// Reads the column of a service. NULL is the default, also where there is no service.
-    pub(crate) fn read(row: &Row<'_>, column: usize) -> std::result::Result<AccessTokenTyp, store::Error> {
-        let Some(name) = row.get::<Option<String>>(column)? else { return Ok(AccessTokenTyp::default()) };
-        let broken =
-            |_| store::Error::Database(format!("service with an unknown type of access tokens ({name:?})"));
-        AccessTokenTyp::parse(&name).map_err(broken)
+/// The column of a service. NULL is the default, also where there is no service.
+impl FromValue for AccessTokenTyp {
+    const KIND: &'static str = "a type of access tokens";
+    fn from_value(value: ValueRef<'_>) -> Option<AccessTokenTyp> {
+        match value {
+            ValueRef::Null => Some(AccessTokenTyp::default()),
+            ValueRef::Text(word) => AccessTokenTyp::parse(word).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl ToValue for AccessTokenTyp {
+    fn to_value(&self) -> Value<'_> {
+        self.as_str().into()
     }
 }
 

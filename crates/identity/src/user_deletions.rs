@@ -19,19 +19,23 @@ use crate::{
     sessions, subscriptions, user_suspensions,
 };
 use std::time::Duration;
-use store::{Snapshot, Tx, args, insert, sql, statements};
+use store::{FromRow, Snapshot, Tx, args, insert, select_row, sql, statements};
 
 /// The clocks of instances differ by less. What a request had begun before the deletion is written by then too.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(10 * 60);
 
 /// A deleted user whose sessions and audit entries are not blanked yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
+#[row(of = "d")]
 pub struct Deletion {
     /// The user.
+    #[row("user_id")]
     pub user: UserId,
     /// The user's organization.
+    #[row("organization_id")]
     pub organization: OrganizationId,
     /// The time at which the account was created. No entry about it is older.
+    #[row("u.created_at")]
     pub created_at: Time,
     /// The time of the deletion.
     pub deleted_at: Time,
@@ -39,9 +43,10 @@ pub struct Deletion {
 
 statements! {
     static INSERT = insert("user_deletions", &[&["user_id", "organization_id", "deleted_by", "deleted_at"]]);
-    static NEXT = sql("SELECT d.user_id, d.organization_id, u.created_at, d.deleted_at
-     FROM user_deletions d JOIN users u ON u.id = d.user_id
-     WHERE d.erased_at IS NULL ORDER BY d.user_id LIMIT 1");
+    static NEXT = select_row::<Deletion>(
+        "FROM user_deletions d JOIN users u ON u.id = d.user_id",
+        "WHERE d.erased_at IS NULL ORDER BY d.user_id LIMIT 1",
+    );
     static FORGET = sql("DELETE FROM user_deletions WHERE user_id = ?1");
     static ERASED = sql("UPDATE user_deletions SET erased_at = ?2 WHERE user_id = ?1 AND erased_at IS NULL");
 }
@@ -116,14 +121,7 @@ pub(crate) fn forget(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
 
 /// Gets a deletion whose sessions and audit entries are not blanked yet.
 pub fn next(snapshot: &mut Snapshot<'_>) -> Result<Option<Deletion>> {
-    Ok(snapshot.one(&NEXT, args![], |row| {
-        Ok(Deletion {
-            user: row.get(0)?,
-            organization: row.get(1)?,
-            created_at: row.get(2)?,
-            deleted_at: row.get(3)?,
-        })
-    })?)
+    Ok(snapshot.one(&NEXT, args![], Deletion::from_row)?)
 }
 
 /// Finds up to `most` sessions of a deleted user after the id `after`.

@@ -6,7 +6,7 @@
 use crate::Result;
 use crate::ids::{OrganizationId, UserId};
 use crate::users::{self, User};
-use store::{Snapshot, args, sql, statements};
+use store::{FromRow, Snapshot, args, select_row, statements};
 
 pub use crate::user_terms::{TERM_LENGTH_MAX, terms, text};
 
@@ -15,18 +15,19 @@ const LAST: char = '\u{10ffff}';
 
 statements! {
     // A user with several matching terms is found by the first of them only.
-    static FIND = sql("SELECT t.term, t.user_id FROM user_terms t
-     WHERE t.organization_id = ?1 AND t.term >= ?3 AND t.term < ?5 AND (t.term > ?3 OR t.user_id > ?4)
+    static FIND = select_row::<Place>("FROM user_terms t", "WHERE t.organization_id = ?1 AND t.term >= ?3 AND t.term < ?5 AND (t.term > ?3 OR t.user_id > ?4)
        AND NOT EXISTS (SELECT 1 FROM user_terms e WHERE e.user_id = t.user_id AND e.term >= ?2 AND e.term < t.term)
      ORDER BY t.term, t.user_id LIMIT ?6");
 }
 
 /// Where a page of a search ends: the term and the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+#[row(of = "t")]
 pub struct Place {
     /// The term by which the user was found.
     pub term: String,
     /// The user.
+    #[row("user_id")]
     pub user: UserId,
 }
 
@@ -41,9 +42,7 @@ pub fn find(
 ) -> Result<Vec<(Place, User)>> {
     let end = format!("{text}{LAST}");
     let (term, user) = after.map_or((text, ""), |place| (place.term.as_str(), place.user.as_str()));
-    let places = snapshot.all(&FIND, args![organization, text, term, user, &end, limit], |row| {
-        Ok(Place { term: row.get(0)?, user: row.get(1)? })
-    })?;
+    let places = snapshot.all(&FIND, args![organization, text, term, user, &end, limit], Place::from_row)?;
     let mut found = Vec::with_capacity(places.len());
     for place in places {
         let user = users::get(snapshot, &place.user)?;

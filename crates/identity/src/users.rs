@@ -6,7 +6,8 @@ use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::secrets::Random;
 use crate::{Error, Result, Time, customers, names, user_terms};
 use store::{
-    FromRow, Snapshot, ToRow, Tx, Where, args, insert_row, lock, select_row, sql, statements, update_row, upsert,
+    FromRow, Snapshot, ToRow, Tx, Where, args, insert_row, lock, select_row, sql, statements, update_row,
+    upsert,
 };
 
 pub use crate::account_keys::all as keys;

@@ -1,6 +1,7 @@
 //! The kinds of clients, with the grant types and properties of each.
 
 use crate::{Error, Result};
+use store::{FromValue, ToValue, Value, ValueRef};
 
 /// The kind of a client. It determines the grant types and whether the client is confidential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,5 +66,18 @@ impl Kind {
             Kind::Device => &[DEVICE_GRANT, "refresh_token"],
             Kind::Machine => &["client_credentials"],
         }
+    }
+}
+
+impl FromValue for Kind {
+    const KIND: &'static str = "a kind of client";
+    fn from_value(value: ValueRef<'_>) -> Option<Kind> {
+        if let ValueRef::Text(word) = value { Kind::parse(word).ok() } else { None }
+    }
+}
+
+impl ToValue for Kind {
+    fn to_value(&self) -> Value<'_> {
+        self.as_str().into()
     }
 }

@@ -31,53 +31,73 @@ use crate::scopes::Scope;
 use crate::secrets::matches;
 use crate::tokens::AccessTokenTyp;
 use crate::{Error, Result, Time, names, organizations, services};
-use store::{Key, Row, Snapshot, Tx, Where, args, insert, select, sql, statements, upsert};
+use store::{
+    FromRow, Key, Row, Snapshot, ToRow, Tx, Where, args, insert_row, select_row, sql, statements, update_row,
+    upsert,
+};
 
 /// A client with the data of its organization and service.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, FromRow)]
+#[row(of = "c")]
 pub struct Client {
     /// The `client_id`.
     pub id: ClientId,
     /// The organization it belongs to.
+    #[row("organization_id")]
     pub organization: OrganizationId,
     /// The organization's slug.
+    #[row("o.slug")]
     pub organization_slug: String,
     /// The organization's display name.
+    #[row("o.name")]
     pub organization_name: String,
     /// The service that its tokens are for; `None` for the clients of `platform`.
+    #[row("service_id")]
     pub service: Option<ServiceId>,
     /// The service's slug.
+    #[row("s.slug", with = Option::unwrap_or_default)]
     pub service_slug: String,
     /// The service's display name.
+    #[row("s.name", with = Option::unwrap_or_default)]
     pub service_name: String,
     /// The kind.
     pub kind: Kind,
     /// The display name.
     pub name: String,
     /// The grant types.
+    #[row(with = words)]
     pub grants: Vec<String>,
     /// The device flow setting of its organization.
+    #[row("f.device_flow")]
     pub device_flow: DeviceFlow,
     /// Whether the authorization endpoint requires PKCE.
+    #[row("pkce_required")]
     pub pkce: Pkce,
     /// When the client last sent a challenge, to within an hour. A cached client does not have it.
+    #[row("a.pkce_used_at")]
     pub pkce_used_at: Option<Time>,
     /// Whether a user must give consent before the client gets its first code.
     pub consent_required: bool,
     /// Whether a program made the client or changed its redirect URIs, and no owner has accepted that yet. Consent is
     /// required until then.
+    #[row(flatten = reviews::Review, with = reviews::Review::needs_owner)]
     pub needs_review: bool,
     /// The signature algorithm of its ID tokens.
     pub id_token_alg: Algorithm,
     /// The type of access tokens that its service accepts.
+    #[row("s.access_token_typ")]
     pub access_token_typ: AccessTokenTyp,
     /// The redirect URIs.
+    #[row(skip)]
     pub redirect_uris: Vec<String>,
     /// Where a user may go after a sign-out. Empty: the redirect URIs count.
+    #[row(skip)]
     pub post_logout_redirect_uris: Vec<String>,
     /// What a machine client may do in its organization.
+    #[row("administration_scope")]
     pub scope: Scope,
     /// The hashes of its secrets.
+    #[row(skip)]
     pub secret_hashes: Vec<Vec<u8>>,
     /// The creation time.
     pub created_at: Time,
@@ -180,11 +200,55 @@ pub struct ClientPatch {
     pub device_flow: Option<bool>,
 }
 
-const COLUMNS: &str =
-    "SELECT c.id, c.organization_id, o.slug, o.name, c.service_id, s.slug, s.name, c.kind, c.name, c.grants,
-            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow, s.access_token_typ,
-            a.pkce_used_at, c.administration_scope, v.changed_at, v.accepted_at
-     FROM clients c
+/// A new row of `clients`.
+#[derive(ToRow)]
+struct NewRow<'a> {
+    id: &'a ClientId,
+    organization_id: &'a OrganizationId,
+    service_id: Option<&'a ServiceId>,
+    kind: Kind,
+    grants: &'a str,
+    #[row(flatten)]
+    settings: Settings<'a>,
+    created_at: Time,
+}
+
+/// The settings of a client that are columns of its row, and that a change may set.
+#[derive(ToRow)]
+struct Settings<'a> {
+    name: &'a str,
+    #[row("pkce_required")]
+    pkce: Pkce,
+    consent_required: bool,
+    id_token_alg: Algorithm,
+}
+
+/// The grants of a client, with the setting of its organization.
+#[derive(FromRow)]
+struct DeviceUse {
+    #[row("c.grants", with = words)]
+    grants: Vec<String>,
+    #[row("f.device_flow")]
+    device_flow: DeviceFlow,
+}
+
+/// A row that belongs to a client, on a page of a list.
+#[derive(FromRow)]
+#[row(of = "r")]
+struct UriOf {
+    client_id: ClientId,
+    uri: String,
+}
+
+/// A secret that belongs to a client, on a page of a list.
+#[derive(FromRow)]
+#[row(of = "r")]
+struct HashOf {
+    client_id: ClientId,
+    hash: Vec<u8>,
+}
+
+const FROM: &str = "FROM clients c
      JOIN organizations o ON o.id = c.organization_id
      LEFT JOIN client_activity a ON a.client_id = c.id
      LEFT JOIN client_reviews v ON v.client_id = c.id
@@ -192,69 +256,45 @@ const COLUMNS: &str =
      LEFT JOIN services s ON s.id = c.service_id";
 
 statements! {
-    static INSERT = insert(
-        "clients",
-        &[&[
-            "id", "organization_id", "service_id", "kind", "name", "grants", "pkce_required", "consent_required",
-            "id_token_alg", "created_at",
-        ]],
-    );
-    static GET = select(COLUMNS, "WHERE c.id = ?1");
+    static INSERT = insert_row::<NewRow<'_>>("clients");
+    static GET = select_row::<Client>(FROM, "WHERE c.id = ?1");
     static URIS = sql("SELECT uri FROM redirect_uris WHERE client_id = ?1 ORDER BY uri");
     static POST_LOGOUT_URIS = sql("SELECT uri FROM post_logout_redirect_uris WHERE client_id = ?1 ORDER BY uri");
     static SECRET_HASHES = sql("SELECT hash FROM client_secrets WHERE client_id = ?1 ORDER BY id");
     // For one page of a list: the rows of the clients with ids from ?2 to ?3.
-    static URIS_OF_PAGE = sql("SELECT r.client_id, r.uri FROM clients c JOIN redirect_uris r ON r.client_id = c.id
-     WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.uri");
-    static POST_LOGOUT_URIS_OF_PAGE = sql("SELECT r.client_id, r.uri FROM clients c
-     JOIN post_logout_redirect_uris r ON r.client_id = c.id
-     WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.uri");
-    static SECRET_HASHES_OF_PAGE = sql("SELECT r.client_id, r.hash FROM clients c JOIN client_secrets r ON r.client_id = c.id
-     WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.id");
-    static PATCH = sql(
-        "UPDATE clients SET name = ?2, consent_required = ?3, pkce_required = ?4, id_token_alg = ?5 WHERE id = ?1",
+    static URIS_OF_PAGE = select_row::<UriOf>(
+        "FROM clients c JOIN redirect_uris r ON r.client_id = c.id",
+        "WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.uri",
     );
+    static POST_LOGOUT_URIS_OF_PAGE = select_row::<UriOf>(
+        "FROM clients c JOIN post_logout_redirect_uris r ON r.client_id = c.id",
+        "WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.uri",
+    );
+    static SECRET_HASHES_OF_PAGE = select_row::<HashOf>(
+        "FROM clients c JOIN client_secrets r ON r.client_id = c.id",
+        "WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.id",
+    );
+    static PATCH = update_row::<Settings<'_>>("clients", "id");
     static PKCE_USED = upsert("client_activity", &["client_id"], &["pkce_used_at"]);
     static DELETE_ACTIVITY = sql("DELETE FROM client_activity WHERE client_id = ?1");
     static SET_GRANTS = sql("UPDATE clients SET grants = ?2 WHERE id = ?1");
-    static DEVICE_FLOW = sql("SELECT c.grants, f.device_flow
-     FROM clients c
-     LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
-     WHERE c.id = ?1");
+    static DEVICE_FLOW = select_row::<DeviceUse>(
+        "FROM clients c LEFT JOIN organization_rules f ON f.organization_id = c.organization_id",
+        "WHERE c.id = ?1",
+    );
     static DELETE = sql("DELETE FROM clients WHERE id = ?1");
     static ANY_OF_SERVICE = sql("SELECT id FROM clients WHERE organization_id = ?1 AND service_id = ?2 LIMIT 1");
 }
 
+/// Reads a client without its addresses and secrets.
 fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
-    let grants: String = row.get(9)?;
-    let kind: String = row.get(7)?;
-    let id_token_alg: String = row.get(12)?;
-    let broken = |_| store::Error::Database(format!("client with an unknown kind or algorithm ({kind:?})"));
-    let needs_review = row.get::<Option<Time>>(18)?.is_some() && row.get::<Option<Time>>(19)?.is_none();
-    Ok(Client {
-        id: row.get(0)?,
-        organization: row.get(1)?,
-        organization_slug: row.get(2)?,
-        organization_name: row.get(3)?,
-        service: row.get(4)?,
-        service_slug: row.get::<Option<String>>(5)?.unwrap_or_default(),
-        service_name: row.get::<Option<String>>(6)?.unwrap_or_default(),
-        kind: Kind::parse(&kind).map_err(broken)?,
-        name: row.get(8)?,
-        grants: grants.split(' ').map(str::to_owned).collect(),
-        device_flow: DeviceFlow::read(row, 14)?,
-        pkce: if row.get(10)? { Pkce::Required } else { Pkce::Optional },
-        pkce_used_at: row.get(16)?,
-        consent_required: row.get::<bool>(11)? || needs_review,
-        needs_review,
-        id_token_alg: parse_id_token_alg(&id_token_alg).map_err(broken)?,
-        access_token_typ: AccessTokenTyp::read(row, 15)?,
-        scope: Scope::parse(&row.get::<Option<String>>(17)?.unwrap_or_default()),
-        created_at: row.get(13)?,
-        redirect_uris: Vec::new(),
-        post_logout_redirect_uris: Vec::new(),
-        secret_hashes: Vec::new(),
-    })
+    let client = Client::from_row(row)?;
+    Ok(Client { consent_required: client.consent_required || client.needs_review, ..client })
+}
+
+/// The words of a column.
+fn words(text: String) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
 }
 
 /// The key of a client's own row.
@@ -284,22 +324,22 @@ pub fn create(
     let name = names::display("name", &new.name)?;
     check_pkce(new.kind, new.pkce)?;
     let grants = new.kind.default_grants().join(" ");
-    let kind = new.kind.as_str();
-    tx.exec(
-        &INSERT,
-        args![
-            &new.id,
-            organization,
-            service,
-            kind,
-            &name,
-            &grants,
-            new.pkce == Pkce::Required,
-            new.consent_required,
-            new.id_token_alg.as_str(),
-            actor.now
-        ],
-    )?;
+    let settings = Settings {
+        name: &name,
+        pkce: new.pkce,
+        consent_required: new.consent_required,
+        id_token_alg: new.id_token_alg,
+    };
+    let row = NewRow {
+        id: &new.id,
+        organization_id: organization,
+        service_id: service,
+        kind: new.kind,
+        grants: &grants,
+        settings,
+        created_at: actor.now,
+    };
+    tx.exec(&INSERT, &row.values())?;
     redirects::replace(tx, &new.id, new.kind, &new.redirect_uris)?;
     redirects::replace_post_logout(tx, &new.id, &new.post_logout_redirect_uris)?;
     // No other kind gets codes: a device asks its user each time, and a machine has none.
@@ -307,7 +347,7 @@ pub fn create(
         reviews::need(tx, &new.id, actor)?;
     }
     keys(&new.id).into_iter().for_each(|key| tx.changed(key));
-    audit::note(tx, organization, actor, "client.created", new.id.as_str(), kind)
+    audit::note(tx, organization, actor, "client.created", new.id.as_str(), new.kind.as_str())
 }
 
 /// Changes a client. Values that it has already change nothing, and leave no audit entry. An owner who sets
@@ -344,11 +384,13 @@ pub fn patch(
     if fields.is_empty() {
         return Ok(client);
     }
-    let name = name.as_ref().unwrap_or(&client.name);
-    let consent_required = patch.consent_required.unwrap_or(client.consent_required);
-    let id_token_alg = patch.id_token_alg.unwrap_or(client.id_token_alg).as_str();
-    let pkce_required = pkce == Pkce::Required;
-    tx.exec(&PATCH, args![&client.id, name, consent_required, pkce_required, id_token_alg])?;
+    let settings = Settings {
+        name: name.as_ref().unwrap_or(&client.name),
+        pkce,
+        consent_required: patch.consent_required.unwrap_or(client.consent_required),
+        id_token_alg: patch.id_token_alg.unwrap_or(client.id_token_alg),
+    };
+    tx.exec(&PATCH, &settings.values_of(&client.id))?;
     if let Some(device_flow) = patch.device_flow {
         tx.exec(&SET_GRANTS, args![&client.id, &grants_of(&client, device_flow)])?;
     }
@@ -469,12 +511,10 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<Client> {
 
 /// Whether a client may use the device flow, by the same rule as [`Client::may_use_device_flow`].
 pub(crate) fn may_use_device_flow(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<bool> {
-    let found = snapshot.one(&DEVICE_FLOW, args![id], |row| {
-        let grants: String = row.get(0)?;
-        let is_its_own = grants.split(' ').any(|grant| grant == DEVICE_GRANT);
-        Ok(is_its_own && DeviceFlow::read(row, 1)? != DeviceFlow::Off)
-    })?;
-    Ok(found.unwrap_or(false))
+    let found = snapshot.one(&DEVICE_FLOW, args![id], DeviceUse::from_row)?;
+    Ok(found.is_some_and(|DeviceUse { grants, device_flow }| {
+        grants.iter().any(|grant| grant == DEVICE_GRANT) && device_flow != DeviceFlow::Off
+    }))
 }
 
 /// Gets the client with this id if it belongs to this organization.
@@ -495,7 +535,7 @@ pub fn list(
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Client>> {
-    let mut filter = Where::new(COLUMNS);
+    let mut filter = Where::of::<Client>(FROM);
     filter.and("c.organization_id =", organization);
     filter.and_if("c.service_id =", service);
     filter.and_if("c.id >", cursor);
@@ -504,25 +544,17 @@ pub fn list(
     let (Some(first), Some(last)) = (clients.first(), clients.last()) else { return Ok(clients) };
     let (first, last) = (first.id.clone(), last.id.clone());
     let page = args![organization, &first, &last];
-    let uris = snapshot.all(&URIS_OF_PAGE, page, |row| Ok((row.get::<ClientId>(0)?, row.get(1)?)))?;
-    let hashes =
-        snapshot.all(&SECRET_HASHES_OF_PAGE, page, |row| Ok((row.get::<ClientId>(0)?, row.get(1)?)))?;
-    let post_logout_uris: Vec<(ClientId, String)> =
-        snapshot.all(&POST_LOGOUT_URIS_OF_PAGE, page, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for (id, uri) in uris {
-        if let Some(client) = clients.iter_mut().find(|client| client.id == id) {
-            client.redirect_uris.push(uri);
-        }
+    let mut of = |id: &ClientId, add: &dyn Fn(&mut Client)| {
+        clients.iter_mut().filter(|client| client.id == *id).for_each(add);
+    };
+    for UriOf { client_id, uri } in snapshot.all(&URIS_OF_PAGE, page, UriOf::from_row)? {
+        of(&client_id, &|client| client.redirect_uris.push(uri.clone()));
     }
-    for (id, uri) in post_logout_uris {
-        if let Some(client) = clients.iter_mut().find(|client| client.id == id) {
-            client.post_logout_redirect_uris.push(uri);
-        }
+    for UriOf { client_id, uri } in snapshot.all(&POST_LOGOUT_URIS_OF_PAGE, page, UriOf::from_row)? {
+        of(&client_id, &|client| client.post_logout_redirect_uris.push(uri.clone()));
     }
-    for (id, hash) in hashes {
-        if let Some(client) = clients.iter_mut().find(|client| client.id == id) {
-            client.secret_hashes.push(hash);
-        }
+    for HashOf { client_id, hash } in snapshot.all(&SECRET_HASHES_OF_PAGE, page, HashOf::from_row)? {
+        of(&client_id, &|client| client.secret_hashes.push(hash.clone()));
     }
     Ok(clients)
 }

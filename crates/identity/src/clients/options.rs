@@ -3,6 +3,7 @@
 use super::Kind;
 use crate::keys::Algorithm;
 use crate::{Error, Result};
+use store::{FromValue, ToValue, Value, ValueRef};
 
 /// Whether the authorization endpoint requires PKCE (RFC 7636). A request that has a challenge is always held to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,20 @@ impl Pkce {
     /// Parses the name used in the API.
     pub fn parse(name: &str) -> Result<Pkce> {
         named(&Pkce::ALL, "pkce", name)
+    }
+}
+
+/// The column is a flag: whether it is required.
+impl FromValue for Pkce {
+    const KIND: &'static str = bool::KIND;
+    fn from_value(value: ValueRef<'_>) -> Option<Pkce> {
+        bool::from_value(value).map(|required| if required { Pkce::Required } else { Pkce::Optional })
+    }
+}
+
+impl ToValue for Pkce {
+    fn to_value(&self) -> Value<'_> {
+        (*self == Pkce::Required).into()
     }
 }
 

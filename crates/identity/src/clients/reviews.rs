@@ -8,8 +8,8 @@
 use super::Client;
 use crate::audit::Actor;
 use crate::ids::ClientId;
-use crate::{Error, Result};
-use store::{Key, Snapshot, Tx, args, insert_if_absent, sql, statements};
+use crate::{Error, Result, Time};
+use store::{FromRow, Key, Snapshot, Tx, args, insert_if_absent, sql, statements};
 
 /// The refusal of a program, or of an administrator who is no owner, to end the question for consent.
 pub(super) const OWNERS_ACCEPT: &str = "A program made this client or changed its redirect addresses, so it asks each user for \
@@ -23,6 +23,21 @@ statements! {
      WHERE client_id = ?1 AND accepted_at IS NULL");
     static CHANGES = sql("SELECT changes FROM client_reviews WHERE client_id = ?1");
     static DELETE = sql("DELETE FROM client_reviews WHERE client_id = ?1");
+}
+
+/// The last change of a program, and the review of it.
+#[derive(FromRow)]
+#[row(of = "v")]
+pub(super) struct Review {
+    changed_at: Option<Time>,
+    accepted_at: Option<Time>,
+}
+
+impl Review {
+    /// Whether no owner has accepted the change yet.
+    pub(super) fn needs_owner(self) -> bool {
+        self.changed_at.is_some() && self.accepted_at.is_none()
+    }
 }
 
 /// The key that changes with the review of a client.

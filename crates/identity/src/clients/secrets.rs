@@ -7,7 +7,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{ClientId, ClientSecretId, OrganizationId, UserId};
 use crate::secrets::{self, Hash, Random};
 use crate::{Error, Result, Time};
-use store::{Row, Snapshot, Tx, args, insert, lock, sql, statements};
+use store::{FromRow, Snapshot, ToRow, Tx, args, insert_row, lock, select_row, sql, statements};
 
 const SECRETS_MAX: usize = 10;
 const HINT_LENGTH: usize = 4;
@@ -39,7 +39,8 @@ impl NewSecret {
 }
 
 /// The visible data of a stored secret.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
+#[row(of = "s")]
 pub struct ClientSecret {
     /// The id.
     pub id: ClientSecretId,
@@ -50,37 +51,54 @@ pub struct ClientSecret {
 }
 
 /// A secret that an administrator made, with its client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
+#[row(of = "s")]
 pub struct MadeSecret {
     /// The secret.
+    #[row(flatten)]
     pub secret: ClientSecret,
     /// The client.
+    #[row("client_id")]
     pub client: ClientId,
     /// The name of the client.
+    #[row("c.name")]
     pub client_name: String,
     /// Whether all secrets of the client are from that administrator: without them, the client cannot prove who it is.
+    #[row(
+        "(SELECT COUNT(*) FROM client_secrets o
+          WHERE o.client_id = s.client_id AND (o.created_by IS NULL OR o.created_by <> ?2))",
+        with = is_none
+    )]
     pub is_last: bool,
 }
 
+fn is_none(others: i64) -> bool {
+    others == 0
+}
+
+/// A new row of `client_secrets`.
+#[derive(ToRow)]
+struct NewRow<'a> {
+    id: &'a ClientSecretId,
+    client_id: &'a ClientId,
+    hash: &'a Hash,
+    hint: &'a str,
+    created_by: &'a str,
+    created_at: Time,
+}
+
 statements! {
-    static MADE_BY = sql("SELECT s.id, s.hint, s.created_at, s.client_id, c.name,
-            (SELECT COUNT(*) FROM client_secrets o
-             WHERE o.client_id = s.client_id AND (o.created_by IS NULL OR o.created_by <> ?2))
-     FROM client_secrets s JOIN clients c ON c.id = s.client_id
-     WHERE c.organization_id = ?1 AND s.created_by = ?2 ORDER BY s.id LIMIT ?3");
-    static INSERT = insert(
-        "client_secrets",
-        &[&["id", "client_id", "hash", "hint", "created_by", "created_at"]],
+    static MADE_BY = select_row::<MadeSecret>(
+        "FROM client_secrets s JOIN clients c ON c.id = s.client_id",
+        "WHERE c.organization_id = ?1 AND s.created_by = ?2 ORDER BY s.id LIMIT ?3",
     );
-    static OF_CLIENT = sql("SELECT id, hint, created_at FROM client_secrets WHERE client_id = ?1 ORDER BY id");
+    static INSERT = insert_row::<NewRow<'_>>("client_secrets");
+    static OF_CLIENT =
+        select_row::<ClientSecret>("FROM client_secrets s", "WHERE s.client_id = ?1 ORDER BY s.id");
     static DELETE = sql("DELETE FROM client_secrets WHERE id = ?1 AND client_id = ?2");
     static DELETE_ALL = sql("DELETE FROM client_secrets WHERE client_id = ?1");
     /// Locks a client for a decision that depends on its current data.
     pub(super) static LOCK = lock("clients", "id");
-}
-
-fn read(row: &Row<'_>) -> std::result::Result<ClientSecret, store::Error> {
-    Ok(ClientSecret { id: row.get(0)?, hint: row.get(1)?, created_at: row.get(2)? })
 }
 
 /// Adds a secret to a client. Its other secrets stay valid until they are deleted. Only an owner may add one to a client
@@ -111,7 +129,8 @@ pub fn add_secret(
         return Err(Error::refused("too_many_secrets", problem));
     }
     let NewSecret { id, hash, hint, .. } = new;
-    tx.exec(&INSERT, args![id, &client.id, hash, hint, &actor.who, actor.now])?;
+    let (client_id, created_by, created_at) = (&client.id, &*actor.who, actor.now);
+    tx.exec(&INSERT, &NewRow { id, client_id, hash, hint, created_by, created_at }.values())?;
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, organization, actor, "client.secret_added", client.id.as_str(), hint)
 }
@@ -127,7 +146,7 @@ pub fn delete_secret(tx: &mut Tx<'_>, client: &Client, id: &ClientSecretId, acto
 
 /// Lists the secrets of a client, oldest first. The list is not paged, because a client has at most `SECRETS_MAX`.
 pub fn list_secrets(snapshot: &mut Snapshot<'_>, client: &Client) -> Result<Vec<ClientSecret>> {
-    Ok(snapshot.all(&OF_CLIENT, args![&client.id], read)?)
+    Ok(snapshot.all(&OF_CLIENT, args![&client.id], ClientSecret::from_row)?)
 }
 
 /// The secrets of an organization's clients that a user made, by id: `limit` at most.
@@ -137,14 +156,7 @@ pub(crate) fn secrets_made_by(
     user: &UserId,
     limit: i64,
 ) -> Result<Vec<MadeSecret>> {
-    Ok(snapshot.all(&MADE_BY, args![organization, user, limit], |row| {
-        Ok(MadeSecret {
-            secret: read(row)?,
-            client: row.get(3)?,
-            client_name: row.get(4)?,
-            is_last: row.get::<i64>(5)? == 0,
-        })
-    })?)
+    Ok(snapshot.all(&MADE_BY, args![organization, user, limit], MadeSecret::from_row)?)
 }
 
 /// Deletes a secret of an administrator, also the last one of its client.
