@@ -92,24 +92,7 @@ pub(super) fn names() -> String {
 
 /// The setting with the most similar name, if one is similar.
 pub(super) fn nearest(wrong: &str) -> Option<&'static str> {
-    let scored = SETTINGS.iter().map(|key| (distance(wrong, key.name), key.name));
-    scored.min().filter(|(distance, name)| *distance * 3 <= name.len()).map(|(_, name)| name)
-}
-
-/// The edit distance: letters to change, add or remove.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut line: Vec<usize> = (0..=right.len()).collect();
-    for (row, letter) in left.chars().enumerate() {
-        let mut diagonal = row;
-        line[0] = row + 1;
-        for (column, other) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = line[column + 1];
-            line[column + 1] = changed.min(line[column] + 1).min(diagonal + 1);
-        }
-    }
-    line[right.len()]
+    text::nearest(wrong, SETTINGS.iter().map(|key| key.name))
 }
 
 #[cfg(test)]
