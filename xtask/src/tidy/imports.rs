@@ -3,7 +3,7 @@
 use super::{Tree, assert_none, manifest};
 
 /// Our crates, and which of ours each may name.
-const OURS: [(&str, &[&str]); 14] = [
+const OURS: [(&str, &[&str]); 15] = [
     // It does no I/O and knows no product: tests, the load generator and clients of streams use it.
     ("browser", &[]),
     // What is measured, and the text that shows it.
@@ -13,6 +13,8 @@ const OURS: [(&str, &[&str]); 14] = [
     ("store-derive", &[]),
     // Rules for names and e-mail addresses: the domain, the terminal and back ends share them.
     ("text", &[]),
+    // The words of pages and mails. It knows no page and no mail.
+    ("texts", &["text"]),
     // From the socket to a service: it knows no product.
     ("web", &["metrics"]),
     // What serves one operation. It knows no product and, without its feature `store`, no database.
@@ -21,7 +23,7 @@ const OURS: [(&str, &[&str]); 14] = [
     ("identity", &["store", "text"]),
     // The one way out to other machines, and what is sent there.
     ("outgoing", &["text", "web"]),
-    ("server", &["browser", "endpoint", "identity", "live", "metrics", "outgoing", "store", "text", "web"]),
+    ("server", &["browser", "endpoint", "identity", "live", "metrics", "outgoing", "store", "text", "texts", "web"]),
     ("bench", &["browser"]),
     // It passes `live` and `store` on to back ends of other programs. What it needs itself of the store and the domain
     // comes through the server's re-exports.
