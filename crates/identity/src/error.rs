@@ -4,6 +4,15 @@
 //! the field and the problem, then the fix. The caller maps `Store` to a temporary or a permanent failure. `Internal`
 //! is a defect or a damaged database; it goes to the log only.
 
+/// Why a field is wrong, without a sentence: pages make their own, in the language of the reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// A stable snake_case code, more exact than that of the API where pages need it.
+    pub code: &'static str,
+    /// What the rule is made of, such as `length_max`.
+    pub values: Vec<(&'static str, String)>,
+}
+
 /// The error of every operation of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -30,8 +39,10 @@ pub enum Error {
         field: &'static str,
         /// A stable snake_case code: `invalid`, or a more exact one such as `too_long`.
         code: &'static str,
-        /// The problem and its remedy.
+        /// The problem and its remedy, in English, for programs.
         problem: String,
+        /// The same for who says it in other words.
+        reason: Reason,
     },
     /// The caller is authenticated but lacks permission.
     #[error("{problem}")]
@@ -74,7 +85,19 @@ impl Error {
 
     /// Creates an [`Error::Invalid`] for `field` with a code of its own.
     pub fn wrong(code: &'static str, field: &'static str, problem: impl Into<String>) -> Error {
-        Error::Invalid { field, code, problem: problem.into() }
+        Error::Invalid { field, code, problem: problem.into(), reason: Reason { code, values: Vec::new() } }
+    }
+
+    /// The same [`Error::Invalid`] with a more exact reason.
+    #[must_use]
+    pub(crate) fn because(self, code: &'static str, values: &[(&'static str, usize)]) -> Error {
+        let values = values.iter().map(|(name, value)| (*name, value.to_string())).collect();
+        match self {
+            Error::Invalid { field, code: of_api, problem, .. } => {
+                Error::Invalid { field, code: of_api, problem, reason: Reason { code, values } }
+            }
+            other => other,
+        }
     }
 
     /// Creates an [`Error::Refused`] with a stable code.

@@ -89,7 +89,7 @@ mod verified_tokens;
 mod weights;
 
 pub use access::{Access, Terms};
-pub use error::Error;
+pub use error::{Error, Reason};
 pub use lookups::{Entitlement, Lookups};
 pub use store::Time;
 

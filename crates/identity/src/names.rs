@@ -48,6 +48,7 @@ pub fn email(text: &str) -> Result<String> {
             let (local, domain) = (mail::LOCAL_LENGTH_MAX, mail::DOMAIN_LENGTH_MAX);
             let rule = format!("use at most {local} characters before the @ and {domain} behind it");
             Error::wrong("too_long", "email", format!("this e-mail address is too long; {rule}"))
+                .because("too_long", &[("local_max", local), ("domain_max", domain)])
         }
         mail::Problem::Undeliverable => not_an_address(),
     })
@@ -83,9 +84,10 @@ pub(crate) fn line(field: &'static str, text: &str, length_max: usize) -> Result
     text::name(text, length_max).map(str::to_owned).map_err(|problem| {
         let code = if problem == NameProblem::TooLong { "too_long" } else { "invalid" };
         match problem {
-            NameProblem::Hidden => Error::wrong(code, field, problem.to_string()),
+            NameProblem::Hidden => Error::wrong(code, field, problem.to_string()).because("hidden", &[]),
             NameProblem::Line | NameProblem::TooLong => {
                 Error::wrong(code, field, format!("use 1 to {length_max} characters on one line"))
+                    .because("line", &[("length_max", length_max)])
             }
         }
     })

@@ -72,30 +72,33 @@ impl std::fmt::Debug for Memory {
 /// composition rules, as NIST SP 800-63B recommends. `own_names` are the account's: its e-mail address, the user's name,
 /// the organization's name and slug.
 pub fn check(password: &str, own_names: &[&str]) -> Result<()> {
-    let too_long = || Error::invalid("password", "use at most 128 characters (512 bytes)");
+    let too_long =
+        || Error::invalid("password", "use at most 128 characters (512 bytes)").because("too_long", &[]);
     if password.len() > RAW_LENGTH_MAX {
         return Err(too_long());
     }
     let password = normal(password);
     let characters = password.chars().count();
     if characters < LENGTH_MIN {
-        return Err(Error::invalid("password", "use at least 8 characters; 15 or more are recommended"));
+        let problem = "use at least 8 characters; 15 or more are recommended";
+        return Err(Error::invalid("password", problem).because("too_short", &[]));
     }
     if characters > 128 || password.len() > 512 {
         return Err(too_long());
     }
     if password.contains('\0') {
-        return Err(Error::invalid("password", "a password cannot contain NUL; remove it"));
+        let problem = "a password cannot contain NUL; remove it";
+        return Err(Error::invalid("password", problem).because("nul", &[]));
     }
     if common::contains(&password) || is_one_character(&password) {
         let problem =
             "this is one of the passwords that attackers try first; use another, such as several words";
-        return Err(Error::invalid("password", problem));
+        return Err(Error::invalid("password", problem).because("common", &[]));
     }
     if is_own_name(&password, own_names) {
         let problem =
             "the password is a name or address of the account, which attackers try first; use another";
-        return Err(Error::invalid("password", problem));
+        return Err(Error::invalid("password", problem).because("own_name", &[]));
     }
     Ok(())
 }

@@ -182,7 +182,7 @@ impl From<identity::Error> for Problem {
                     ..Problem::new(StatusCode::NOT_FOUND, "not_found", sentence(&problem))
                 }
             }
-            Error::Invalid { field, code, problem } => {
+            Error::Invalid { field, code, problem, .. } => {
                 let errors = vec![FieldError::new(code, field, &problem)];
                 Problem::of_fields(StatusCode::UNPROCESSABLE_ENTITY, "invalid", errors)
             }

@@ -28,7 +28,7 @@ impl Rules for FieldErrors {
     fn check<T>(&mut self, result: identity::Result<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
-            Err(Error::Invalid { field, code, problem }) => {
+            Err(Error::Invalid { field, code, problem, .. }) => {
                 self.note(code, field.to_owned(), &problem);
                 None
             }
