@@ -19,6 +19,7 @@ mod migrations;
 mod networks;
 mod rows;
 mod sizes;
+mod texts;
 mod tree;
 mod way_out;
 

@@ -1,4 +1,4 @@
-//! OAuth scopes: requested, granted, and described on the consent page.
+//! OAuth scopes: requested and granted.
 
 use crate::{Error, Result, names};
 use std::fmt;
@@ -120,22 +120,6 @@ pub fn organization_of(scope: &str) -> Option<&str> {
     scope.strip_prefix("org:").filter(|slug| *slug == "*" || names::slug("scope", slug).is_ok())
 }
 
-/// Describes a scope for the consent page.
-pub fn describe(scope: &str) -> String {
-    match scope {
-        "openid" => "See who you are".to_owned(),
-        "profile" => "See your name".to_owned(),
-        "email" => "See your e-mail address".to_owned(),
-        "offline_access" => "Stay signed in until you sign out".to_owned(),
-        PLATFORM => "Administer the whole installation, within your permissions".to_owned(),
-        ANY_ORGANIZATION => "Administer every organization that you administer".to_owned(),
-        _ => match organization_of(scope) {
-            Some(slug) => format!("Administer the organization {slug}"),
-            None => scope.to_owned(),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,7 +141,6 @@ mod tests {
                 "openid",
                 "{text}"
             );
-            assert_eq!(describe(&format!("org:{text}")), format!("org:{text}"), "no word of ours");
         }
         assert_eq!(Scope::grant(None, false).expect("default").to_string(), DEFAULT);
         assert_eq!(

@@ -33,6 +33,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
+use texts::Languages;
 use web::address_sources::AddressSources;
 use web::host::Hosts;
 use web::request_id::RequestIds;
@@ -85,6 +86,8 @@ pub struct Settings {
     pub mail: Option<Relay>,
     /// Whether printed links sign test users in at once: only on the server of `sarsen dev`.
     pub dev_sign_in: bool,
+    /// The languages of pages, with their texts.
+    pub languages: Arc<Languages>,
 }
 
 impl Settings {
@@ -113,6 +116,7 @@ impl Settings {
             stream_heartbeat: Duration::from_secs(10),
             mail: None,
             dev_sign_in: false,
+            languages: Languages::built_in(),
         }
     }
 }

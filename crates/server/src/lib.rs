@@ -59,6 +59,7 @@ pub use store::fault_injection;
 pub use store::{
     CACHE_MEMORY, Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits, rehearse_open,
 };
+pub use texts::{File as TextFile, Language, Languages, tag_of};
 
 /// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.
 pub fn store_options(url: impl Into<String>) -> StoreOptions {

@@ -331,7 +331,7 @@ impl TestServer {
 
     /// A browser without cookies.
     pub fn browser(&self) -> TestBrowser<'_> {
-        TestBrowser { server: self, cookies: Cookies::default() }
+        TestBrowser { server: self, cookies: Cookies::default(), languages: "" }
     }
 
     /// The `client_id` of a client of the demo: `web`, `spa`, `cli`, `machine`.
@@ -524,6 +524,8 @@ pub struct TestBrowser<'s> {
     server: &'s TestServer,
     /// Those that it has now.
     pub cookies: Cookies,
+    /// Its `Accept-Language`.
+    pub languages: &'static str,
 }
 
 impl TestBrowser<'_> {
@@ -543,6 +545,10 @@ impl TestBrowser<'_> {
         let request = match self.cookies.header() {
             Some(cookies) => request.header("cookie", &cookies),
             None => request,
+        };
+        let request = match self.languages {
+            "" => request,
+            languages => request.header("accept-language", languages),
         };
         let answer = request.send().await;
         self.cookies.take_from(answer.headers.iter().map(|(name, value)| (name.as_str(), value)));

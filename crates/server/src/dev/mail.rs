@@ -6,7 +6,7 @@
 
 use crate::app::App;
 use crate::pages::browser::Asked;
-use crate::pages::respond::{PageError, PageResult, page};
+use crate::pages::respond::{PageError, PageResult, english_page};
 use crate::pages::views::{DevMail, DevMails, MailLine};
 use crate::web::json::rfc3339;
 use crate::web::path::Path;
@@ -52,7 +52,7 @@ pub(crate) async fn list(State(app): State<App>) -> PageResult {
         })
         .collect();
     let view = DevMails { mails: &lines };
-    Ok(page(StatusCode::OK, view.markup(), Vec::new()))
+    Ok(english_page(view.markup(app.settings.languages.english()), Vec::new()))
 }
 
 /// One mail.
@@ -70,7 +70,7 @@ pub(crate) async fn show(State(app): State<App>, Path(number): Path<String>) -> 
         html_href: html_href.as_deref(),
         list_href: PATH,
     };
-    Ok(page(StatusCode::OK, view.markup(), Vec::new()))
+    Ok(english_page(view.markup(app.settings.languages.english()), Vec::new()))
 }
 
 /// Its HTML, as it is.

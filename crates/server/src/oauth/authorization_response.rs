@@ -3,6 +3,7 @@
 
 use super::params::Params;
 use crate::app::App;
+use crate::pages::language::WantedLanguages;
 use crate::pages::respond::{see_other, self_posting_page};
 use crate::pages::views::FormPost;
 use axum::response::Response;
@@ -18,19 +19,27 @@ pub(crate) struct ReplyTo {
     redirect_uri: String,
     state: Option<String>,
     form_post: bool,
-    issuer: String,
+    app: App,
+    wanted: WantedLanguages,
 }
 
 impl ReplyTo {
     /// The address of a request whose redirect URI was checked. An unknown `response_mode` counts as `query`: the client
     /// gets the error there.
-    pub(crate) fn new(app: &App, client: &Arc<Client>, redirect_uri: &str, params: &Params) -> ReplyTo {
+    pub(crate) fn new(
+        app: &App,
+        client: &Arc<Client>,
+        redirect_uri: &str,
+        params: &Params,
+        wanted: &WantedLanguages,
+    ) -> ReplyTo {
         ReplyTo {
             client: client.clone(),
             redirect_uri: redirect_uri.to_owned(),
             state: params.get("state").map(str::to_owned),
             form_post: params.get("response_mode") == Some("form_post"),
-            issuer: app.settings.issuer.clone(),
+            app: app.clone(),
+            wanted: wanted.clone(),
         }
     }
 
@@ -52,7 +61,7 @@ impl ReplyTo {
     fn send(&self, pairs: &[(&str, &str)]) -> Response {
         let state = self.state.as_deref().map(|state| ("state", state));
         let pairs: Vec<(&str, &str)> =
-            pairs.iter().copied().chain(state).chain([("iss", &*self.issuer)]).collect();
+            pairs.iter().copied().chain(state).chain([("iss", &*self.app.settings.issuer)]).collect();
         if self.form_post {
             let brand = &self.client.organization_name;
             let form = FormPost {
@@ -61,7 +70,8 @@ impl ReplyTo {
                 action: &self.redirect_uri,
                 fields: &pairs,
             };
-            return self_posting_page(form.markup());
+            let language = self.wanted.language(&self.app);
+            return self_posting_page(language, form.markup(language));
         }
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         let joint = if self.redirect_uri.contains('?') { '&' } else { '?' };

@@ -13,9 +13,11 @@ use super::wanted_level::{Step, Wanted};
 use crate::app::App;
 use crate::pages::browser::{Browser, encoded};
 use crate::pages::consent;
+use crate::pages::language::WantedLanguages;
 use crate::pages::respond::{Link, PageError, PageResult, see_other};
 use crate::pages::sign_in::{self, Prompt};
 use crate::pages::sign_up;
+use crate::pages::views::Label;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use identity::Error;
@@ -35,7 +37,7 @@ const REQUEST_MAX: usize = 7680;
 const ENCODED_MAX: usize = 12 * 1024;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query): RawQuery) -> PageResult {
-    let request = match understand(&app, &query.unwrap_or_default()).await {
+    let request = match understand(&app, &query.unwrap_or_default(), browser.wanted()).await {
         Ok(Ok(request)) => request,
         Ok(Err(redirect)) => return Ok(redirect),
         Err(error) => return Err(browser.lead_on(&app, error).await),
@@ -44,12 +46,17 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query
 }
 
 /// Leads on to a GET with the same parameters. Nothing is stored or looked up.
-pub(crate) async fn post(State(app): State<App>, posted: Result<Posted, OAuthError>) -> PageResult {
-    let form = posted.map_err(unreadable)?.params.to_form();
+pub(crate) async fn post(
+    State(app): State<App>,
+    wanted: WantedLanguages,
+    posted: Result<Posted, OAuthError>,
+) -> PageResult {
+    let form = posted.map_err(PageError::unreadable)?.params.to_form();
     if !is_too_long(&form) {
         return Ok(see_other(&format!("/auth/authorize?{form}"), Vec::new()));
     }
-    match understand(&app, &form).await? {
+    wanted.note(&form);
+    match understand(&app, &form, &wanted).await? {
         // Only the note is too much, which no client sends.
         Ok(request) => Ok(request.refuse("invalid_request", &too_long())),
         Err(redirect) => Ok(redirect),
@@ -132,12 +139,10 @@ impl Request {
 }
 
 async fn known_client(app: &App, params: &Params) -> Result<Arc<Client>, PageError> {
-    let id = params.get("client_id").ok_or_else(|| PageError::bad("The parameter client_id is missing."))?;
+    let id = params.get("client_id").ok_or_else(|| PageError::bad("problem.request.no_client_id"))?;
     match app.lookups.client(id, app.now()).await {
         Ok(client) => Ok(client),
-        Err(Error::NotFound { .. }) => {
-            Err(PageError::bad("The client_id of the product that sent you here is unknown."))
-        }
+        Err(Error::NotFound { .. }) => Err(PageError::bad("problem.request.unknown_client")),
         Err(error) => Err(error.into()),
     }
 }
@@ -149,50 +154,57 @@ fn sign_in_of(client: &Client) -> Link {
 
 /// The page of a request that cannot go back to the client. It shows what came, as text.
 fn wrong_redirect_uri(client: &Client, uri: &str) -> PageError {
-    let what = "redirect_uri is not one that was registered for this product, letter by letter.";
-    PageError::bad(what)
-        .detail("Product", &client.name)
+    PageError::bad("problem.request.wrong_redirect_uri")
+        .labelled(Label::Text("problem.request.product"), &client.name)
         .detail("client_id", client.id.as_str())
         .detail("redirect_uri", uri)
-        .detail("For administrators", &format!("sarsen client problems {}", client.id))
-}
-
-fn unreadable(OAuthError { description, .. }: OAuthError) -> PageError {
-    PageError::bad(description)
+        .labelled(
+            Label::Text("problem.request.administrators"),
+            &format!("sarsen client problems {}", client.id),
+        )
 }
 
 /// Sends the client the error of a request that cannot be read, if `client_id` and `redirect_uri` come once and are valid
 /// (RFC 6749 section 4.1.2.1).
-async fn refuse_unreadable(app: &App, query: &str, error: OAuthError) -> Result<Response, PageError> {
+async fn refuse_unreadable(
+    app: &App,
+    query: &str,
+    error: OAuthError,
+    wanted: &WantedLanguages,
+) -> Result<Response, PageError> {
     let once = |name: &str| {
         let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(known, _)| known == name);
         let (_, value) = values.next().filter(|(_, value)| !value.contains('\u{fffd}'))?;
         values.next().is_none().then(|| value.into_owned())
     };
     let (Some(client), Some(uri)) = (once("client_id"), once("redirect_uri")) else {
-        return Err(unreadable(error));
+        return Err(PageError::unreadable(error));
     };
     let readable = ["state", "response_mode"].into_iter().filter_map(|name| Some((name, once(name)?)));
     match app.lookups.client(&client, app.now()).await {
         Ok(client) if client.may_redirect_to(&uri) => {
-            let reply_to = ReplyTo::new(app, &client, &uri, &Params::of(readable));
+            let reply_to = ReplyTo::new(app, &client, &uri, &Params::of(readable), wanted);
             Ok(reply_to.refuse(error.error, &error.description))
         }
-        Ok(client) => Err(unreadable(error).or_link(sign_in_of(&client))),
-        Err(Error::NotFound { .. }) => Err(unreadable(error)),
+        Ok(client) => Err(PageError::unreadable(error).or_link(sign_in_of(&client))),
+        Err(Error::NotFound { .. }) => Err(PageError::unreadable(error)),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Reads a request. The inner error is an answer to the client.
-pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request, Response>, PageError> {
+pub(crate) async fn understand(
+    app: &App,
+    query: &str,
+    wanted: &WantedLanguages,
+) -> Result<Result<Request, Response>, PageError> {
     let params = match Params::from_form(query.as_bytes()) {
         Ok(params) => params,
-        Err(error) => return refuse_unreadable(app, query, error).await.map(Err),
+        Err(error) => return refuse_unreadable(app, query, error, wanted).await.map(Err),
     };
     let client = known_client(app, &params).await?;
     let link = sign_in_of(&client);
-    understand_of(app, client, params, query).await.map_err(|error| error.or_link(link))
+    understand_of(app, client, params, query, wanted).await.map_err(|error| error.or_link(link))
 }
 
 /// Reads the request of a known client.
@@ -201,14 +213,14 @@ async fn understand_of(
     client: Arc<Client>,
     params: Params,
     query: &str,
+    wanted: &WantedLanguages,
 ) -> Result<Result<Request, Response>, PageError> {
-    let uri =
-        params.get("redirect_uri").ok_or_else(|| PageError::bad("The parameter redirect_uri is missing."))?;
+    let uri = params.get("redirect_uri").ok_or_else(|| PageError::bad("problem.request.no_redirect_uri"))?;
     if !client.may_redirect_to(uri) {
         app.redirect_problems.note(&client, uri, app.now());
         return Err(wrong_redirect_uri(&client, uri));
     }
-    let reply_to = ReplyTo::new(app, &client, uri, &params);
+    let reply_to = ReplyTo::new(app, &client, uri, &params, wanted);
     let refuse = |error: &str, description: &str| Ok(Err(reply_to.refuse(error, description)));
     if let Err((error, description)) = check(&client, &params) {
         return refuse(error, description);

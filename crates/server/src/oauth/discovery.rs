@@ -12,10 +12,12 @@ use http::header::CACHE_CONTROL;
 use identity::authentication::Level;
 use identity::scopes;
 use serde_json::{Value, json};
+use texts::Language;
 
 /// `/.well-known/openid-configuration` and `/.well-known/oauth-authorization-server` (RFC 8414).
 pub(crate) async fn configuration(State(app): State<App>) -> impl IntoResponse {
     let authentication = ["client_secret_basic", "client_secret_post", "none"];
+    let languages: Vec<&str> = app.settings.languages.offered().iter().map(Language::tag).collect();
     let document: Value = json!({
         "issuer": app.settings.issuer,
         "authorization_endpoint": app.url("/auth/authorize"),
@@ -39,6 +41,7 @@ pub(crate) async fn configuration(State(app): State<App>) -> impl IntoResponse {
         "claims_supported": ["sub", "iss", "aud", "exp", "iat", "auth_time", "acr", "amr", "azp", "nonce", "sid", "email", "email_verified", "name"],
         "acr_values_supported": REACHABLE.map(Level::as_str),
         "prompt_values_supported": ["none", "login", "select_account", "consent", "create"],
+        "ui_locales_supported": languages,
         "authorization_response_iss_parameter_supported": true,
         "claims_parameter_supported": false,
         "request_parameter_supported": false,

@@ -12,7 +12,9 @@ use super::params::Params;
 use crate::app::App;
 use crate::pages::browser::{Asked, Browser, Form, ShortForm, encoded};
 use crate::pages::flash::Flash;
+use crate::pages::language::UI_LOCALES;
 use crate::pages::respond::{Link, PageError, PageResult, page, see_other};
+use crate::pages::sentence::Sentence;
 use crate::pages::sign_in;
 use crate::pages::views::{Done, SARSEN, SignOut};
 use crate::web::fetch_metadata::is_top_level;
@@ -25,19 +27,20 @@ use identity::sessions::Session;
 use identity::tokens::{self, IdClaims};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use texts::Language;
 
 /// The parameters of a request.
-const PARAMETERS: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
+const PARAMETERS: [&str; 5] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", UI_LOCALES];
 /// The most bytes of a request. A posted one becomes an address, and one in an address becomes the form of a confirmation.
 const REQUEST_MAX: usize = 8 * 1024;
 /// The most bytes of a posted form: a request, and the CSRF token of a confirmation.
 const BODY_MAX: usize = REQUEST_MAX + 1024;
 
-const NO_HINT: &str = "id_token_hint is not a valid ID token of this server.";
-const HINT_OF_ANOTHER: &str = "client_id is not the client that received id_token_hint.";
-const UNKNOWN_CLIENT: &str = "The client is not known.";
-const NOT_REGISTERED: &str =
-    "post_logout_redirect_uri is not registered for this product. It must be equal, byte for byte.";
+// The keys of texts about faults of a request.
+const NO_HINT: &str = "sign_out.no_hint";
+const HINT_OF_ANOTHER: &str = "sign_out.hint_of_another";
+const UNKNOWN_CLIENT: &str = "sign_out.unknown_client";
+const NOT_REGISTERED: &str = "sign_out.not_registered";
 
 pub(crate) async fn get(
     State(app): State<App>,
@@ -100,7 +103,8 @@ async fn confirmed(app: &App, browser: &Browser, form: &Form) -> PageResult {
 fn as_query(params: &Params) -> Result<String, PageError> {
     let query = params.to_form();
     if query.len() > REQUEST_MAX {
-        return Err(PageError::bad(format!("The request is too long: {REQUEST_MAX} bytes are allowed.")));
+        let what = Sentence::new("problem.request.too_long").value("bytes_max", REQUEST_MAX.to_string());
+        return Err(PageError::bad("problem.request.too_long").what(what));
     }
     Ok(query)
 }
@@ -118,7 +122,7 @@ struct Request {
     claims: Option<IdClaims>,
     /// Where the user goes on to, with `state`.
     target: Option<String>,
-    /// What is wrong with the request. Then there is no target.
+    /// What is wrong with the request, as the key of a text. Then there is no target.
     fault: Option<&'static str>,
 }
 
@@ -164,7 +168,7 @@ impl Request {
 
     async fn sign_out(&self, app: &App, browser: &Browser) -> PageResult {
         let Some(client) = &self.client else {
-            return Ok(signed_out(browser.sign_out_everywhere(app).await?));
+            return Ok(signed_out(browser.language(app), browser.sign_out_everywhere(app).await?));
         };
         let cookies = browser.sign_out(app, &client.organization_slug).await?;
         Ok(self.depart(app, client, cookies))
@@ -207,16 +211,17 @@ fn ask(
         (Some(_), None) => sent_again(params).collect(),
         (None, _) => Vec::new(),
     };
+    let fault = request.fault.map(Sentence::new);
     let view = SignOut {
         brand: question.brand,
         user_emails: question.emails,
-        fault: request.fault,
+        fault: fault.as_ref(),
         csrf: &browser.csrf(app),
         hidden: &hidden,
         action: "/auth/logout",
         stay_href: question.home,
     };
-    browser.page(app, view.markup())
+    browser.page(app, view.markup(browser.language(app)))
 }
 
 /// Answers a request without a client: all sessions of the browser would end.
@@ -233,16 +238,11 @@ async fn everywhere(app: &App, browser: &Browser, request: &Request, params: &Pa
             Ok(ask(app, browser, request, params, &question))
         }
         (None, Some(fault)) => Err(PageError::bad(fault)),
-        (None, None) => Ok(signed_out(Vec::new())),
+        (None, None) => Ok(signed_out(browser.language(app), Vec::new())),
     }
 }
 
-fn signed_out(cookies: Vec<HeaderValue>) -> Response {
-    let done = Done {
-        brand: SARSEN,
-        title: "You are signed out",
-        text: "All sign-ins of this browser have ended. You can close this page.",
-        good: true,
-    };
-    page(StatusCode::OK, done.markup(), cookies)
+fn signed_out(language: &Language, cookies: Vec<HeaderValue>) -> Response {
+    let done = Done { brand: SARSEN, title: "sign_out.done_title", text: "sign_out.done", good: true };
+    page(language, StatusCode::OK, done.markup(language), cookies)
 }

@@ -37,6 +37,7 @@ use operation::{
 };
 use serde_json::{Value, json};
 use std::sync::LazyLock;
+use texts::Languages;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{HttpMethod, ParameterBuilder, ParameterIn, Paths};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -53,8 +54,9 @@ const ABOUT: &str = include_str!("about.md");
 pub(crate) static DOCUMENT: LazyLock<Value> = LazyLock::new(value);
 
 static JSON: LazyLock<Cached> = LazyLock::new(|| Cached::new(value().to_string()));
-static PAGE: LazyLock<Cached> =
-    LazyLock::new(|| Cached::new(views::ApiDocs(&value()).markup().into_string()));
+static PAGE: LazyLock<Cached> = LazyLock::new(|| {
+    Cached::new(views::ApiDocs(&value()).markup(Languages::built_in().english()).into_string())
+});
 
 /// Bodies that have exactly one of two fields.
 const ALTERNATIVES: [(&str, [&str; 2]); 2] =
@@ -110,7 +112,7 @@ pub(crate) async fn document(headers: HeaderMap) -> Response {
 
 /// `GET /api/docs`
 pub(crate) async fn docs(headers: HeaderMap) -> Response {
-    PAGE.respond(&headers, respond::page(StatusCode::OK, html! {}, Vec::new()))
+    PAGE.respond(&headers, respond::english_page(html! {}, Vec::new()))
 }
 
 /// The API while it is being described.

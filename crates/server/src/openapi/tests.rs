@@ -208,7 +208,7 @@ fn a_name_stands_for_one_object_and_every_reference_leads_to_one() {
 
 #[test]
 fn the_page_shows_every_route_object_and_code_and_its_links_lead_somewhere() {
-    let page = ApiDocs(&DOCUMENT).markup().into_string();
+    let page = ApiDocs(&DOCUMENT).markup(texts::Languages::built_in().english()).into_string();
     for (route, operation) in operations() {
         let (method, path) = route.split_once(' ').expect("a method");
         assert!(page.contains(&format!("{method}</span> <code>{path}</code>")), "{route}");

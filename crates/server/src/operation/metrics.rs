@@ -147,6 +147,12 @@ fn page(app: &App, is_ready: bool) -> Page {
     page.gauge("ready", "1 if GET /readyz answers 200", is_ready);
     app.metrics.show(&mut page);
     app.address_sources.show(&mut page);
+    let languages = app.settings.languages.offered().iter();
+    page.counters(
+        "texts_missing_total",
+        "Texts that were shown in English because the language lacks them",
+        languages.map(|language| (vec![("language", language.tag().to_owned())], language.missing())),
+    );
     page.counter(
         "request_log_dropped_total",
         "Requests that the request log could not take in time",

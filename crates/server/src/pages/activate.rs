@@ -6,8 +6,13 @@
 
 use super::browser::{Asked, Browser, Form, encoded};
 use super::consent::switch_address;
+use super::form_errors;
 use super::respond::{PageError, PageResult, see_other};
-use super::sign_in::{self, THROTTLED, active};
+use super::scope;
+use super::sentence::Sentence;
+use super::sign_in::{self, active, throttled};
+use super::sign_up::BUSY;
+use super::time::ago;
 use super::views::{ActivateConfirm, ActivateEnter, ActivateLink, ActivateSignIn, Done, SARSEN, ScopeLine};
 use crate::app::App;
 use crate::authentication::{self, Attempt};
@@ -20,15 +25,15 @@ use http::header::RETRY_AFTER;
 use identity::clients::Client;
 use identity::devices::{self, Decided, Decision, Device};
 use identity::sessions::Session;
-use identity::{Error, names, scopes, user_codes};
+use identity::{Error, names, user_codes};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Wrong, expired and used codes look the same.
-const WRONG: &str = "This code is wrong or has expired. Check your device: it may show a new code.";
+const WRONG: &str = "form.wrong_code";
 
 /// An administrator types the code, because a link to it may come from another person's terminal.
-const TYPE_IT: &str = "Enter the code that your own terminal shows. A link is not enough for this sign-in.";
+const TYPE_IT: &str = "form.code_typed";
 
 /// How a code was entered in this browser.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -100,7 +105,7 @@ async fn answer(app: &App, browser: &Browser, form: &Form) -> PageResult {
         return Ok(go_to_sign_in(app, browser, organization));
     }
     let typed = form.text("user_code");
-    let neither = || PageError::bad("The form says neither allow nor deny.");
+    let neither = || PageError::bad("problem.request.no_decision");
     let decision = form.get("decision").map(|word| Decision::parse(word).ok_or_else(neither)).transpose()?;
     // A second click, or a form that was sent again, has the session that decided.
     let decides_in = decision.map(|_| form.text("session"));
@@ -114,7 +119,7 @@ async fn answer(app: &App, browser: &Browser, form: &Form) -> PageResult {
     let Some(decision) = decision else {
         let entry = if form.get(Entry::Link.name()).is_some() { Entry::Link } else { Entry::Typed };
         if entry == Entry::Link && waiting.client.is_first_party() {
-            return Ok(enter(app, browser, "", Some(TYPE_IT)));
+            return Ok(enter(app, browser, "", Some(&Sentence::new(TYPE_IT))));
         }
         return Ok(see_other(&address_of(app, browser, &waiting.user_code, entry), Vec::new()));
     };
@@ -174,11 +179,8 @@ async fn attempt(
     let attempt = match app.user_code_attempts.begin(&guesser, app.now()) {
         Ok(attempt) => attempt,
         Err(Refusal::Wait(wait)) => {
-            let text = format!(
-                "Too many attempts. Please wait {} s, then enter the code again.",
-                wait.as_secs().max(1)
-            );
-            let page = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
+            let error = Sentence::new("form.too_many_codes").wait(wait);
+            let page = enter_with(app, browser, "", Some(&error), StatusCode::TOO_MANY_REQUESTS);
             return Ok(Found::Refused(with_wait(page, wait)));
         }
         Err(Refusal::SignIn(wait)) => {
@@ -241,7 +243,7 @@ fn compare(app: &App, browser: &Browser, user_code: &str) -> Response {
     let hidden = [(Entry::Link.name(), "1")];
     let view =
         ActivateLink { brand: SARSEN, user_code: &shown, csrf: &csrf, hidden: &hidden, action: "/activate" };
-    browser.page(app, view.markup())
+    browser.page(app, view.markup(browser.language(app)))
 }
 
 /// Redirects to the sign-in page of the organization that the user named.
@@ -249,22 +251,23 @@ fn go_to_sign_in(app: &App, browser: &Browser, organization: &str) -> Response {
     match names::slug("organization", organization.trim()) {
         Ok(slug) => see_other(&sign_in::address(&slug, "/activate"), Vec::new()),
         Err(error) => {
-            ask_for_sign_in(app, browser, Some(&error.to_string()), StatusCode::UNPROCESSABLE_ENTITY)
+            let error = form_errors::of(&error);
+            ask_for_sign_in(app, browser, Some(&error.sentence), StatusCode::UNPROCESSABLE_ENTITY)
         }
     }
 }
 
-fn ask_for_sign_in(app: &App, browser: &Browser, error: Option<&str>, status: StatusCode) -> Response {
+fn ask_for_sign_in(app: &App, browser: &Browser, error: Option<&Sentence>, status: StatusCode) -> Response {
     let csrf = browser.csrf(app);
     let view = ActivateSignIn { brand: SARSEN, error, csrf: &csrf, action: "/activate" };
-    browser.page_with(app, status, view.markup())
+    browser.page_with(app, status, view.markup(browser.language(app)))
 }
 
 fn wrong(app: &App, browser: &Browser, typed: &str) -> Response {
-    enter_with(app, browser, typed, Some(WRONG), StatusCode::UNPROCESSABLE_ENTITY)
+    enter_with(app, browser, typed, Some(&Sentence::new(WRONG)), StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-fn enter(app: &App, browser: &Browser, typed: &str, error: Option<&str>) -> Response {
+fn enter(app: &App, browser: &Browser, typed: &str, error: Option<&Sentence>) -> Response {
     enter_with(app, browser, typed, error, StatusCode::OK)
 }
 
@@ -272,12 +275,12 @@ fn enter_with(
     app: &App,
     browser: &Browser,
     typed: &str,
-    error: Option<&str>,
+    error: Option<&Sentence>,
     status: StatusCode,
 ) -> Response {
     let csrf = browser.csrf(app);
     let view = ActivateEnter { brand: SARSEN, user_code: typed, error, csrf: &csrf, action: "/activate" };
-    browser.page_with(app, status, view.markup())
+    browser.page_with(app, status, view.markup(browser.language(app)))
 }
 
 async fn confirm(
@@ -285,13 +288,14 @@ async fn confirm(
     browser: &Browser,
     waiting: &Waiting,
     session: &Session,
-    error: Option<&str>,
+    error: Option<&Sentence>,
     status: StatusCode,
 ) -> PageResult {
     let Waiting { user_code, device, client } = waiting;
     let user = app.lookups.user(&session.user, app.now()).await?;
+    let language = browser.language(app);
     let said: Vec<(String, String)> =
-        device.scope.iter().map(|scope| (scope.to_owned(), scopes::describe(scope))).collect();
+        device.scope.iter().map(|scope| (scope.to_owned(), scope::describe(language, scope))).collect();
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
     let shown_code = user_codes::show(user_code);
     let csrf = browser.csrf(app);
@@ -305,7 +309,7 @@ async fn confirm(
         user_code: &shown_code,
         scopes: &lines,
         requester_address: &device.address,
-        requested_ago: &ago(app.now().since(device.created_at).as_secs()),
+        requested_ago: &ago(language, app.now().since(device.created_at).as_secs()),
         requester_agent: &device.agent,
         ask_password: client.is_first_party(),
         error,
@@ -314,7 +318,7 @@ async fn confirm(
         action: "/activate",
         switch_href: &switch_address(&client.organization_slug, &address_of(app, browser, user_code, entry)),
     };
-    Ok(browser.page_with(app, status, view.markup()))
+    Ok(browser.page_with(app, status, view.markup(browser.language(app))))
 }
 
 /// Asks an administrator to authenticate again, at this moment. `Some` if they did not.
@@ -326,24 +330,19 @@ async fn ask_for_authentication(
     form: &Form,
 ) -> Result<Option<Response>, PageError> {
     let organization = active(app, &waiting.client.organization_slug).await?;
-    let text = match authentication::again(app, &organization, session, form, browser).await? {
+    let (error, wait) = match authentication::again(app, &organization, session, form, browser).await? {
         Attempt::Proved(..) => return Ok(None),
-        Attempt::Wrong => "The password is wrong.",
-        Attempt::Full(wait) => {
-            let text = "Many people are signing in at this moment. Please try again in a few seconds.";
-            let status = StatusCode::TOO_MANY_REQUESTS;
-            let page = confirm(app, browser, waiting, session, Some(text), status).await?;
-            return Ok(Some(with_wait(page, wait)));
-        }
-        Attempt::Throttled(wait) => {
-            let text = format!("{THROTTLED} Please wait {} s.", wait.as_secs().max(1));
-            let status = StatusCode::TOO_MANY_REQUESTS;
-            let page = confirm(app, browser, waiting, session, Some(&text), status).await?;
-            return Ok(Some(with_wait(page, wait)));
-        }
+        Attempt::Wrong => (Sentence::new("form.wrong_password"), None),
+        Attempt::Full(wait) => (Sentence::new(BUSY), Some(wait)),
+        Attempt::Throttled(wait) => (throttled(wait), Some(wait)),
     };
-    let status = StatusCode::UNPROCESSABLE_ENTITY;
-    Ok(Some(confirm(app, browser, waiting, session, Some(text), status).await?))
+    let Some(wait) = wait else {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        return Ok(Some(confirm(app, browser, waiting, session, Some(&error), status).await?));
+    };
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let page = confirm(app, browser, waiting, session, Some(&error), status).await?;
+    Ok(Some(with_wait(page, wait)))
 }
 
 async fn decide(
@@ -377,34 +376,15 @@ async fn decided(app: &App, browser: &Browser, made: &Decided, wanted: Decision)
 
 fn done(app: &App, browser: &Browser, client: &Client, made: Decision, wanted: Decision) -> Response {
     let title = match made {
-        Decision::Allow => "Your device is signed in",
-        Decision::Deny => "Nothing was allowed",
+        Decision::Allow => "activate_confirm.allowed_title",
+        Decision::Deny => "activate_confirm.denied_title",
     };
     let text = match (made, wanted) {
-        (Decision::Allow, Decision::Allow) => "You can close this page and go back to your device.",
-        (Decision::Allow, Decision::Deny) => {
-            "You allowed this before. To sign the device out, end its session on your account page."
-        }
-        (Decision::Deny, Decision::Deny) => {
-            "The device gets no access. If you did not request this, you need not do anything else."
-        }
-        (Decision::Deny, Decision::Allow) => {
-            "You denied this before. To sign the device in, start again there: it will show a new code."
-        }
+        (Decision::Allow, Decision::Allow) => "activate_confirm.allowed",
+        (Decision::Allow, Decision::Deny) => "activate_confirm.allowed_before",
+        (Decision::Deny, Decision::Deny) => "activate_confirm.denied",
+        (Decision::Deny, Decision::Allow) => "activate_confirm.denied_before",
     };
     let view = Done { brand: &client.organization_name, title, text, good: made == Decision::Allow };
-    browser.page(app, view.markup())
-}
-
-/// "2 minutes ago".
-pub(crate) fn ago(seconds: u64) -> String {
-    match seconds {
-        0..5 => "just now".to_owned(),
-        5..60 => format!("{seconds} seconds ago"),
-        60..120 => "a minute ago".to_owned(),
-        120..3600 => format!("{} minutes ago", seconds / 60),
-        3600..7200 => "an hour ago".to_owned(),
-        7200..172_800 => format!("{} hours ago", seconds / 3600),
-        _ => format!("{} days ago", seconds / 86_400),
-    }
+    browser.page(app, view.markup(browser.language(app)))
 }

@@ -1,6 +1,8 @@
 //! A name for people of a `User-Agent`, such as "Firefox on Windows". Browsers send the names of several others before
 //! their own.
 
+use texts::Language;
+
 /// Browsers by a word of their user agent. An earlier entry may also contain the words of later ones.
 const BROWSERS: [(&str, &str); 9] = [
     ("Edg", "Edge"),
@@ -13,28 +15,29 @@ const BROWSERS: [(&str, &str); 9] = [
     ("Chrome/", "Chrome"),
     ("Safari/", "Safari"),
 ];
-/// Operating systems, in the same way.
-const SYSTEMS: [(&str, &str); 8] = [
-    ("iPhone", "an iPhone"),
-    ("iPad", "an iPad"),
-    ("Android", "Android"),
-    ("Windows", "Windows"),
-    ("CrOS", "ChromeOS"),
-    ("Macintosh", "a Mac"),
-    ("Linux", "Linux"),
-    ("BSD", "BSD"),
+/// Operating systems, in the same way: the word, the name, and the key of the text.
+const SYSTEMS: [(&str, &str, &str); 8] = [
+    ("iPhone", "iPhone", "agent.on_iphone"),
+    ("iPad", "iPad", "agent.on_ipad"),
+    ("Android", "Android", "agent.on_system"),
+    ("Windows", "Windows", "agent.on_system"),
+    ("CrOS", "ChromeOS", "agent.on_system"),
+    ("Macintosh", "Mac", "agent.on_mac"),
+    ("Linux", "Linux", "agent.on_system"),
+    ("BSD", "BSD", "agent.on_system"),
 ];
 
 /// The name of a user agent. One that is not a browser's gets its first word.
-pub(crate) fn name(agent: &str) -> String {
-    let known = |names: &[(&str, &'static str)]| {
-        names.iter().find(|(word, _)| agent.contains(word)).map(|(_, name)| *name)
-    };
-    match (known(&BROWSERS), known(&SYSTEMS)) {
-        (Some(browser), Some(system)) => format!("{browser} on {system}"),
+pub(crate) fn name(language: &Language, agent: &str) -> String {
+    let browser = BROWSERS.iter().find(|(word, _)| agent.contains(word)).map(|(_, name)| *name);
+    let system = SYSTEMS.iter().find(|(word, ..)| agent.contains(word));
+    match (browser, system) {
+        (Some(browser), Some((_, system, key))) => {
+            language.fill(key, &[("browser", browser), ("system", system)])
+        }
         (Some(browser), None) => browser.to_owned(),
         (None, _) => match agent.split([' ', '/']).next().unwrap_or_default() {
-            "" => "Unknown".to_owned(),
+            "" => language.text("agent.unknown").to_owned(),
             program => program.to_owned(),
         },
     }
@@ -42,7 +45,11 @@ pub(crate) fn name(agent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::name;
+    use texts::Languages;
+
+    fn name(agent: &str) -> String {
+        super::name(Languages::built_in().english(), agent)
+    }
 
     #[test]
     fn browsers_go_by_their_own_names_and_not_by_their_ancestors() {

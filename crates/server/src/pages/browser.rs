@@ -3,10 +3,10 @@
 //! One cookie identifies the browser (CSRF tokens are derived from it), and one its session in
 //! each organization. On https they are `__Host-` and Secure; they are always HttpOnly and SameSite=Lax.
 
+use super::language::WantedLanguages;
 use super::respond::{Link, PageError, page, see_other};
 use crate::app::App;
 use crate::lanes::Asker;
-use crate::oauth::error::OAuthError;
 use crate::oauth::params::Params;
 use crate::web::auth::Address;
 use crate::web::fetch_metadata::may_be_own_form;
@@ -25,7 +25,9 @@ use identity::sessions::{self, NewSession, Own, Session};
 use identity::users::{self, User};
 use identity::{Result, names};
 use maud::Markup;
+use std::borrow::Cow;
 use std::net::IpAddr;
+use texts::Language;
 
 /// The pages to which a sign-in may redirect: only our own.
 const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/account", "/invitation"];
@@ -63,6 +65,7 @@ pub(crate) struct Browser {
     pub agent: String,
     /// Whether the headers allow that the form came from one of our pages.
     is_own_form: bool,
+    wanted: WantedLanguages,
 }
 
 impl FromRequestParts<App> for Browser {
@@ -72,13 +75,22 @@ impl FromRequestParts<App> for Browser {
         app: &App,
     ) -> std::result::Result<Browser, Self::Rejection> {
         let Address(address) = Address::from_request_parts(parts, app).await?;
+        let wanted = WantedLanguages::from_request_parts(parts, app).await?;
         let cookies = cookies(&parts.headers, &cookie_name(app, ""));
         let name = cookie_name(app, BROWSER);
         let known = cookies.iter().find(|(cookie, value)| *cookie == name && value.len() == 43);
         let id = known.map_or_else(|| secrets::secret(app.random()), |(_, value)| value.clone());
         let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let is_own_form = may_be_own_form(&parts.headers, &app.settings.issuer);
-        Ok(Browser { fresh: known.is_none(), id, address, agent: names::remark(agent), cookies, is_own_form })
+        Ok(Browser {
+            fresh: known.is_none(),
+            id,
+            address,
+            agent: names::remark(agent),
+            cookies,
+            is_own_form,
+            wanted,
+        })
     }
 }
 
@@ -214,6 +226,16 @@ impl Browser {
         }
     }
 
+    /// The languages that it asks for.
+    pub(crate) fn wanted(&self) -> &WantedLanguages {
+        &self.wanted
+    }
+
+    /// The language of its pages.
+    pub(crate) fn language<'a>(&self, app: &'a App) -> &'a Language {
+        self.wanted.language(app)
+    }
+
     /// A page, with the browser's cookie if it has none yet.
     pub(crate) fn page(&self, app: &App, markup: Markup) -> Response {
         self.page_with(app, StatusCode::OK, markup)
@@ -221,7 +243,7 @@ impl Browser {
 
     /// The same with another status.
     pub(crate) fn page_with(&self, app: &App, status: StatusCode, markup: Markup) -> Response {
-        page(status, markup, self.own_cookie(app).into_iter().collect())
+        page(self.language(app), status, markup, self.own_cookie(app).into_iter().collect())
     }
 
     /// The browser's cookie, if it has none yet.
@@ -354,12 +376,14 @@ impl Form {
 
     async fn read(request: Request, most: usize) -> std::result::Result<Form, PageError> {
         if json::media_type(request.headers()) != "application/x-www-form-urlencoded" {
-            return Err(PageError::bad("This page takes forms only."));
+            return Err(PageError::bad("problem.request.no_form"));
         }
+        let wanted = request.extensions().get::<WantedLanguages>().cloned();
         let bytes = json::read_body_up_to(request, most).await?;
-        let params =
-            Params::from_form(&bytes).map_err(|OAuthError { description, .. }| PageError::bad(description));
-        Ok(Form(params?))
+        if let (Some(wanted), Ok(form)) = (wanted, std::str::from_utf8(&bytes)) {
+            wanted.note(form);
+        }
+        Params::from_form(&bytes).map(Form).map_err(PageError::unreadable)
     }
 
     /// All fields.
@@ -398,8 +422,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> std::result::Result<Asked, PageError> {
         let query = parts.uri.query().unwrap_or_default();
         let params = Params::from_form(query.as_bytes());
-        params.map(Asked).map_err(|OAuthError { description, .. }| PageError::bad(description))
+        params.map(Asked).map_err(PageError::unreadable)
     }
+}
+
+/// The pairs of a query or a form.
+pub(super) fn encoded_pairs(form: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    form_urlencoded::parse(form.as_bytes())
 }
 
 /// `text` as a part of an address's query.

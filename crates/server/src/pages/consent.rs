@@ -3,20 +3,21 @@
 use super::account;
 use super::browser::{Browser, Form, is_own_page};
 use super::respond::{PageError, PageResult, see_other};
+use super::scope;
 use super::views::{Consent, ScopeLine};
 use crate::app::App;
 use crate::oauth::authorize::{self, Request};
 use crate::pages::sign_in;
 use axum::extract::State;
 use identity::consents;
-use identity::scopes;
 use identity::sessions::Session;
 
 /// The question.
 pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request: &Request) -> PageResult {
     let user = app.lookups.user(&session.user, app.now()).await?;
+    let language = browser.language(app);
     let said: Vec<(String, String)> =
-        request.scope.iter().map(|scope| (scope.to_owned(), scopes::describe(scope))).collect();
+        request.scope.iter().map(|scope| (scope.to_owned(), scope::describe(language, scope))).collect();
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
     let csrf = browser.csrf(app);
     let next = request.address(app, Some(session));
@@ -32,7 +33,7 @@ pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request
         action: "/consent",
         switch_href: &switch_address(&request.client.organization_slug, &next),
     };
-    Ok(browser.page(app, view.markup()))
+    Ok(browser.page(app, view.markup(language)))
 }
 
 /// Where a redirect URI leads, in short: its origin, or the scheme of an app's own address.
@@ -59,7 +60,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
 async fn answer(app: &App, browser: &Browser, form: &Form) -> PageResult {
     browser.check_csrf(app, form)?;
     let query = form.text("next").strip_prefix("/auth/authorize?").unwrap_or_default();
-    match authorize::understand(app, query).await? {
+    match authorize::understand(app, query, browser.wanted()).await? {
         Ok(request) => request.or_busy(decide(app, browser, form, &request).await),
         Err(redirect) => Ok(redirect),
     }
@@ -79,7 +80,7 @@ async fn decide(app: &App, browser: &Browser, form: &Form, request: &Request) ->
     match form.text("decision") {
         "allow" => allow(app, browser, session, request).await,
         "deny" => Ok(request.refuse("access_denied", "The user said no.")),
-        _ => Err(PageError::bad("The form says neither allow nor deny.")),
+        _ => Err(PageError::bad("problem.request.no_decision")),
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult 
         signout_action: "/o/platform/logout",
         account_href: &account::address(PLATFORM),
     };
-    Ok(browser.page(&app, view.markup()))
+    Ok(browser.page(&app, view.markup(browser.language(&app))))
 }
 
 fn line<'a>(organization: &'a Organization, role: Option<&'a str>) -> OrgLine<'a> {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// The contact of an organization.
 pub(crate) struct Contact {
-    /// Whose contact it is, for users.
-    of: String,
+    /// Whose contact it is; this server's, if that of no organization.
+    of: Option<String>,
     text: Arc<str>,
 }
 
@@ -25,8 +25,8 @@ impl Contact {
             return None;
         }
         let text = app.lookups.contact(&organization.id, app.now()).await.ok()?;
-        let of = if organization.slug == PLATFORM { "this server" } else { &organization.name };
-        (!text.is_empty()).then(|| Contact { of: of.to_owned(), text })
+        let of = (organization.slug != PLATFORM).then(|| organization.name.clone());
+        (!text.is_empty()).then_some(Contact { of, text })
     }
 
     /// That of the organization with this slug.
@@ -38,7 +38,7 @@ impl Contact {
 
     /// For its page.
     pub(crate) fn view(&self) -> views::Contact<'_> {
-        views::Contact { of: &self.of, text: &self.text }
+        views::Contact { of: self.of.as_deref(), text: &self.text }
     }
 }
 

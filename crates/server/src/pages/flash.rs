@@ -47,16 +47,16 @@ impl Flash {
         }
     }
 
-    /// The sentence for people.
+    /// The key of its text.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Flash::SignedOut => "You are signed out.",
-            Flash::SessionEnded => "You are signed out there.",
-            Flash::OthersEnded => "You are signed out everywhere else.",
-            Flash::PasswordChanged => "Your password is changed. You are signed out everywhere else.",
-            Flash::PasswordSet => "Your password is set.",
-            Flash::PasswordKept => "Nothing was changed. The link still works until it expires.",
-            Flash::ConsentWithdrawn => "The application has no access any more. It may ask you again.",
+            Flash::SignedOut => "flash.signed_out",
+            Flash::SessionEnded => "flash.session_ended",
+            Flash::OthersEnded => "flash.others_ended",
+            Flash::PasswordChanged => "flash.password_changed",
+            Flash::PasswordSet => "flash.password_set",
+            Flash::PasswordKept => "flash.password_kept",
+            Flash::ConsentWithdrawn => "flash.consent_withdrawn",
         }
     }
 

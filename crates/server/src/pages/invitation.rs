@@ -4,8 +4,9 @@
 use super::browser::{Asked, Browser, Form};
 use super::form_errors::{self, check_new_account};
 use super::kept_link::{KeptLink, id_of};
-use super::respond::{Link, PageError, PageResult, see_other};
+use super::respond::{Link, PageError, PageResult, section, see_other};
 use super::sent_again::{Again, SENT_AGAIN_WITHIN, sign_in_again};
+use super::sentence::Sentence;
 use super::sign_in::{self, Prompt, active};
 use super::sign_up::{self, BUSY, Refused};
 use super::views::{self, FormError, InvitationStep};
@@ -27,25 +28,15 @@ const HERE: &str = "/invitation";
 const CONSOLE: &str = "/console";
 
 fn void() -> PageError {
-    PageError::new(
-        StatusCode::NOT_FOUND,
-        "This invitation is not valid",
-        "It was accepted or revoked, it has expired, or its sender may not invite any more.",
-        "If you have accepted it, sign in. If not, ask for a new invitation.",
-    )
-    .link(Link::SignIn(PLATFORM.to_owned()))
+    PageError::new(StatusCode::NOT_FOUND, section!("problem.void_invitation"))
+        .link(Link::SignIn(PLATFORM.to_owned()))
 }
 
 /// The invitation in this browser, with its secret.
 async fn kept(app: &App, browser: &Browser) -> Result<(String, Valid), PageError> {
     let Some(token) = KeptLink::Invitation.read(app, browser) else {
-        return Err(PageError::new(
-            StatusCode::NOT_FOUND,
-            "There is no invitation in this browser",
-            "The link was opened more than half an hour ago, in another browser, or without cookies.",
-            "Open the link of the invitation again. Cookies must be allowed.",
-        )
-        .link(Link::SignIn(PLATFORM.to_owned())));
+        let error = PageError::new(StatusCode::NOT_FOUND, section!("problem.no_invitation"));
+        return Err(error.link(Link::SignIn(PLATFORM.to_owned())));
     };
     let valid = find(app, &token).await?;
     Ok((token, valid))
@@ -169,9 +160,7 @@ async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid,
                 .await?,
         )),
         Err(Error::Taken { .. }) => {
-            let text = "There is an account with this e-mail address already. Sign in to accept. If it is not yours, ask an \
-                        owner of this server for a link that sets its password, and open the invitation again.";
-            again(StatusCode::UNPROCESSABLE_ENTITY, &FormError::of_form(text)).await
+            again(StatusCode::UNPROCESSABLE_ENTITY, &FormError::of_form("form.invitation_taken")).await
         }
         Err(error @ Error::Invalid { .. }) => {
             again(StatusCode::UNPROCESSABLE_ENTITY, &form_errors::of(&error)).await
@@ -191,13 +180,13 @@ fn refused(error: Error, valid: &Valid) -> PageResult {
         Error::NotFound { what: "invitation" } => Err(void()),
         // Another user has signed in, or a verification changed the page: the page shows the next step.
         Error::Refused { code: "other_address" | "password_needed", .. } => Ok(see_other(HERE, Vec::new())),
-        Error::Refused { code: "already_administrator", .. } => Err(PageError::new(
-            StatusCode::CONFLICT,
-            "You are an administrator already",
-            format!("{} administers {}.", valid.invitation.email, valid.organization.name),
-            "Ask an owner if you need another role.",
-        )
-        .link(Link::SignIn(PLATFORM.to_owned()))),
+        Error::Refused { code: "already_administrator", .. } => {
+            let what = Sentence::new("problem.already_administrator.what")
+                .value("email", &valid.invitation.email)
+                .value("organization", &valid.organization.name);
+            let error = PageError::new(StatusCode::CONFLICT, section!("problem.already_administrator"));
+            Err(error.what(what).link(Link::SignIn(PLATFORM.to_owned())))
+        }
         error => Err(error.into()),
     }
 }
@@ -234,12 +223,12 @@ fn show(app: &App, browser: &Browser, valid: &Valid, visitor: Option<&User>, typ
     let view = views::Invitation {
         org_name: (invitation.offer != Offer::PlatformOwner).then_some(&valid.organization.name),
         role: invitation.offer.as_str(),
-        inviter: invitation.inviter_email.as_deref().unwrap_or("a deleted account"),
+        inviter: invitation.inviter_email.as_deref(),
         email: &invitation.email,
         hidden: &[("invitation", invitation.id.as_str())],
         csrf: &csrf,
         action: HERE,
         step,
     };
-    browser.page_with(app, typed.status, view.markup())
+    browser.page_with(app, typed.status, view.markup(browser.language(app)))
 }

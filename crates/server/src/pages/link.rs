@@ -4,7 +4,7 @@
 
 use super::browser::{Asked, Browser, Form};
 use super::kept_link::{KeptLink, id_of};
-use super::respond::{Link, PageError, PageResult, see_other};
+use super::respond::{Link, PageError, PageResult, section, see_other};
 use super::sign_in::{active, home};
 use super::views::OneTimeLink;
 use crate::app::App;
@@ -19,10 +19,7 @@ use identity::users::{self, User};
 use identity::{Error, secrets};
 
 fn void(slug: &str) -> PageError {
-    let what = "The link was already used, it is too old, or a password was set after it was made.";
-    let advice = "Sign in with your password, or ask an administrator of the organization for a new link.";
-    PageError::new(StatusCode::NOT_FOUND, "This link does not work", what, advice)
-        .link(Link::SignIn(slug.to_owned()))
+    PageError::new(StatusCode::NOT_FOUND, section!("problem.void_link")).link(Link::SignIn(slug.to_owned()))
 }
 
 /// The user of a valid link, if they belong to this organization.
@@ -55,10 +52,7 @@ async fn user_of_any(app: &App, organization: &Organization, token: &str) -> Res
 /// The secret of the link in this browser.
 fn kept(app: &App, browser: &Browser, slug: &str) -> Result<String, PageError> {
     KeptLink::SignIn.read(app, browser).ok_or_else(|| {
-        let what = "The link was used, or it was opened more than half an hour ago, in another browser, or without cookies.";
-        let advice = "Open the link again. Cookies must be allowed.";
-        PageError::new(StatusCode::NOT_FOUND, "There is no link in this browser", what, advice)
-            .link(Link::SignIn(slug.to_owned()))
+        PageError::new(StatusCode::NOT_FOUND, section!("problem.no_link")).link(Link::SignIn(slug.to_owned()))
     })
 }
 
@@ -88,7 +82,7 @@ pub(crate) async fn get(
         hidden: &[("link", id_of(&token))],
         action: &path(&slug),
     };
-    Ok(browser.page(&app, view.markup()))
+    Ok(browser.page(&app, view.markup(browser.language(&app))))
 }
 
 pub(crate) async fn post(

@@ -7,7 +7,7 @@ use super::browser::{Asked, Browser, Form};
 use super::flash::Flash;
 use super::form_errors;
 use super::kept_link::{KeptLink, id_of};
-use super::respond::{Link, PageError, PageResult, see_other};
+use super::respond::{Link, PageError, PageResult, section, see_other};
 use super::sign_in::{self, active, home};
 use super::sign_up::{self, BUSY, Refused};
 use super::views::{FormError, SetPassword};
@@ -29,9 +29,7 @@ const PATH: &str = "/password";
 
 /// The error of a link that is not valid. It leads to the sign-in of the link's organization.
 async fn void(app: &App, browser: &Browser, token: &str) -> PageError {
-    let what = "The link was already used, it is too old, or a password was set after it was made.";
-    let advice = "Sign in with your password, or ask an administrator of your organization for a new link.";
-    let error = PageError::new(StatusCode::NOT_FOUND, "This link does not work", what, advice);
+    let error = PageError::new(StatusCode::NOT_FOUND, section!("problem.void_link"));
     match organization_of(app, token.to_owned(), links::user_of_any).await {
         Ok(Some(slug)) => error.link(Link::SignIn(slug)),
         Ok(None) => browser.lead_on(app, error).await,
@@ -114,12 +112,7 @@ struct PasswordLink {
 /// The link in this browser.
 async fn kept(app: &App, browser: &Browser) -> Result<PasswordLink, PageError> {
     let Some(token) = KeptLink::Password.read(app, browser) else {
-        let error = PageError::new(
-            StatusCode::NOT_FOUND,
-            "There is no link in this browser",
-            "The link was used, or it was opened more than half an hour ago, in another browser, or without cookies.",
-            "Open the link again. Cookies must be allowed. If you have set your password, sign in at the product.",
-        );
+        let error = PageError::new(StatusCode::NOT_FOUND, section!("problem.no_password_link"));
         return Err(browser.lead_on(app, error).await);
     };
     find(app, browser, &token).await
@@ -181,5 +174,5 @@ fn show(app: &App, browser: &Browser, link: &PasswordLink, error: Option<&FormEr
         error,
     };
     let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    browser.page_with(app, status, view.markup())
+    browser.page_with(app, status, view.markup(browser.language(app)))
 }

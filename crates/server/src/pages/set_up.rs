@@ -4,7 +4,7 @@
 use super::browser::{Asked, Browser, Form};
 use super::form_errors::{self, check_new_account};
 use super::kept_link::{KeptLink, id_of};
-use super::respond::{Link, PageError, PageResult, see_other};
+use super::respond::{Link, PageError, PageResult, section, see_other};
 use super::sent_again::{Again, SENT_AGAIN_WITHIN, sign_in_again};
 use super::sign_in::active;
 use super::sign_up::{self, BUSY, Refused};
@@ -26,10 +26,7 @@ const PATH: &str = "/setup";
 const CONSOLE: &str = "/console";
 
 fn void() -> PageError {
-    let advice =
-        "If the installation has an owner, sign in. If not, start the server again to get a new link.";
-    let what = "The link was already used, or it is too old.";
-    let error = PageError::new(StatusCode::NOT_FOUND, "This link does not work", what, advice);
+    let error = PageError::new(StatusCode::NOT_FOUND, section!("problem.void_set_up"));
     error.link(Link::SignIn(PLATFORM.to_owned()))
 }
 
@@ -42,9 +39,7 @@ async fn check(app: &App, token: &str) -> Result<(), PageError> {
 /// The secret of the link in this browser.
 fn kept(app: &App, browser: &Browser) -> Result<String, PageError> {
     KeptLink::SetUp.read(app, browser).ok_or_else(|| {
-        let what = "The link was used, or it was opened more than half an hour ago, in another browser, or without cookies.";
-        let advice = "Open the link again. Cookies must be allowed.";
-        PageError::new(StatusCode::NOT_FOUND, "There is no link in this browser", what, advice)
+        PageError::new(StatusCode::NOT_FOUND, section!("problem.no_link"))
             .link(Link::SignIn(PLATFORM.to_owned()))
     })
 }
@@ -71,7 +66,7 @@ fn show(
     let hidden = [("link", id_of(token))];
     let view = SetUp { csrf: &csrf, action: PATH, hidden: &hidden, error, email, name };
     let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    browser.page_with(app, status, view.markup())
+    browser.page_with(app, status, view.markup(browser.language(app)))
 }
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {

@@ -4,7 +4,8 @@
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
 use super::contact::Contact;
 use super::flash::clear;
-use super::respond::{PageError, PageResult, see_other};
+use super::respond::{PageError, PageResult, section, see_other};
+use super::sentence::Sentence;
 use super::sign_up;
 use super::views::{Note, SignIn};
 use crate::app::App;
@@ -144,16 +145,13 @@ pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageEr
         status => {
             // The name of a pending or rejected organization is not approved.
             let what = match status {
-                Status::Suspended => format!("The organization {} is suspended.", organization.name),
-                _ => format!("This organization is {}.", status.as_str()),
+                Status::Suspended => {
+                    Sentence::new("problem.not_active.suspended").value("organization", organization.name)
+                }
+                Status::Pending => Sentence::new("problem.not_active.pending"),
+                _ => Sentence::new("problem.not_active.rejected"),
             };
-            let title = "Sign-in is not possible";
-            Err(PageError::new(
-                StatusCode::FORBIDDEN,
-                title,
-                what,
-                "Contact an administrator of the organization.",
-            ))
+            Err(PageError::new(StatusCode::FORBIDDEN, section!("problem.not_active")).what(what))
         }
     }
 }
@@ -165,7 +163,9 @@ enum Failure {
 }
 
 /// Why a form refuses a password without checking it.
-pub(crate) const THROTTLED: &str = "Too many wrong passwords for this account or from your network.";
+pub(crate) fn throttled(wait: Duration) -> Sentence {
+    Sentence::new("form.throttled").wait(wait)
+}
 
 /// The form's values besides its organization.
 #[derive(Default)]
@@ -204,13 +204,13 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
     let (status, error, wait) = match shown.failure {
         None => (StatusCode::OK, None, None),
         Some(Failure::Wrong) => {
-            (StatusCode::UNPROCESSABLE_ENTITY, Some("E-mail address or password is wrong."), None)
+            (StatusCode::UNPROCESSABLE_ENTITY, Some(Sentence::new("form.wrong_sign_in")), None)
         }
         Some(Failure::Full(wait)) => {
-            let text = "Many people are signing in at this moment.";
-            (StatusCode::TOO_MANY_REQUESTS, Some(text), Some(wait))
+            let busy = Sentence::new("form.busy_for").wait(wait);
+            (StatusCode::TOO_MANY_REQUESTS, Some(busy), Some(wait))
         }
-        Some(Failure::Throttled(wait)) => (StatusCode::TOO_MANY_REQUESTS, Some(THROTTLED), Some(wait)),
+        Some(Failure::Throttled(wait)) => (StatusCode::TOO_MANY_REQUESTS, Some(throttled(wait)), Some(wait)),
     };
     let csrf = browser.csrf(app);
     let home = home(&organization.slug);
@@ -223,7 +223,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
         org_name: &organization.name,
         client_name: product.as_deref(),
         email: shown.email,
-        error,
+        error: error.as_ref(),
         note: if has_no_owner(app, organization).await { Some(Note::NoOwner) } else { shown.note },
         csrf: &csrf,
         hidden: &[("next", next)],
@@ -231,9 +231,9 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
         signup_href: organization.allows_sign_up(app.settings.sign_up).then_some(&sign_up),
         contact: contact.as_ref().map(Contact::view),
         is_platform: organization.slug == PLATFORM,
-        retry_after_s: wait.map(|wait| wait.as_secs().max(1)),
+        is_busy: wait.is_some(),
     };
-    let mut response = browser.page_with(app, status, view.markup());
+    let mut response = browser.page_with(app, status, view.markup(browser.language(app)));
     if let Some(wait) = wait {
         response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
     }

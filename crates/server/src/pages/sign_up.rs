@@ -8,8 +8,9 @@ use super::contact::Contact;
 use super::form_errors::{self, check_new_account};
 use super::respond::PageResult;
 use super::sent_again::{Again, SENT_AGAIN_WITHIN, sign_in_again};
+use super::sentence::Sentence;
 use super::sign_in::{self, active, home};
-use super::views::{FormError, SignUp, SignUpClosed, wait_in_words};
+use super::views::{FormError, SignUp, SignUpClosed};
 use crate::app::App;
 use crate::authentication::Fixed;
 use crate::lanes::Asker;
@@ -79,15 +80,15 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     if let Err(wrong) = check_new_account(name, email, password, &organization) {
         return Ok(show(app, browser, &organization, &fields, Some(&wrong), UNPROCESSABLE).await);
     }
-    let later = async |wait, text: &str| {
-        let (status, wrong) = (StatusCode::TOO_MANY_REQUESTS, FormError::of_form(text));
+    let later = async |wait, sentence: Sentence| {
+        let (status, wrong) = (StatusCode::TOO_MANY_REQUESTS, FormError::from(sentence));
         let mut response = show(app, browser, &organization, &fields, Some(&wrong), status).await;
         response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         Ok(response)
     };
     let counted = match app.sign_ups.begin(browser.address, app.now()) {
         Ok(counted) => counted,
-        Err(wait) => return later(wait, &many_accounts(wait)).await,
+        Err(wait) => return later(wait, Sentence::new("form.many_accounts").wait(wait)).await,
     };
     let refused = async |error: Error| {
         let is_taken = matches!(error, Error::Taken { .. });
@@ -107,10 +108,10 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
             match sign_in_again(app, browser, &organization, [email, password], &next).await? {
                 Again::SignedIn(response) => Ok(response),
                 Again::Wrong => refused(error).await,
-                Again::Busy(wait) => later(wait, BUSY).await,
+                Again::Busy(wait) => later(wait, Sentence::new(BUSY)).await,
             }
         }
-        Err(Refused::Full(wait)) => later(wait, BUSY).await,
+        Err(Refused::Full(wait)) => later(wait, Sentence::new(BUSY)).await,
         Err(Refused::Error(error @ Error::Taken { .. })) => {
             // It tells who has an account, so it is as dear as making one.
             counted.count();
@@ -130,7 +131,7 @@ async fn closed(app: &App, browser: &Browser, organization: &Organization, next:
         contact: contact.as_ref().map(Contact::view),
         signin_href: &sign_in,
     };
-    browser.page_with(app, StatusCode::FORBIDDEN, view.markup())
+    browser.page_with(app, StatusCode::FORBIDDEN, view.markup(browser.language(app)))
 }
 
 #[derive(Clone, Copy, Default)]
@@ -170,17 +171,11 @@ async fn show(
         action: &path(&organization.slug),
         signin_href: &sign_in,
     };
-    browser.page_with(app, status, view.markup())
+    browser.page_with(app, status, view.markup(browser.language(app)))
 }
 
-/// The error of a form when the hash lane is full.
-pub(crate) const BUSY: &str = "Many people are signing in at this moment. Please try again in a few seconds.";
-
-/// The error of a form whose network has made many accounts.
-fn many_accounts(wait: Duration) -> String {
-    let wait = wait_in_words(wait.as_millis().div_ceil(1000) as u64);
-    format!("Many accounts were created from your network. Please try again in {wait}.")
-}
+/// The text of a form when the hash lane is full.
+pub(crate) const BUSY: &str = "form.busy";
 
 /// Why no account was made.
 pub(crate) enum Refused {

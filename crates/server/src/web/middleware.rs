@@ -4,7 +4,8 @@
 use crate::app::App;
 use crate::oauth::error::OAuthError;
 use crate::pages::contact::slug_of;
-use crate::pages::respond::{ErrorPage, PageError};
+use crate::pages::language::WantedLanguages;
+use crate::pages::respond::{ErrorPage, PageError, section};
 use crate::web::error::Problem;
 use axum::response::{IntoResponse, Response};
 use endpoint::idempotency::SentKey;
@@ -110,6 +111,7 @@ where
     let versioned = path.starts_with("/api/");
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let about: Option<Box<str>> = slug_of(path).map(Box::from);
+    let wanted = (!versioned).then(|| WantedLanguages::of(request.uri(), request.headers()));
     let asks_first = shared && request.method() == Method::OPTIONS;
     let is_head = request.method() == Method::HEAD;
     let accepted =
@@ -123,7 +125,7 @@ where
         Err(problem) => (Answering::at_once(refusal(problem)), Matched::NOTHING),
         Ok(_) if asks_first => (Answering::at_once(preflight(request.headers())), Matched::NOTHING),
         Ok(carried) => match sent_key(&request, versioned) {
-            Ok(key) => answering(app, routes, peer, request, carried, key),
+            Ok(key) => answering(app, routes, peer, request, carried, key, wanted.clone()),
             Err(problem) => (Answering::at_once(problem.into_response()), Matched::NOTHING),
         },
     };
@@ -140,7 +142,8 @@ where
         let (mut response, version) =
             answered.unwrap_or_else(|Panicked| (refusal(Problem::internal()), app.store.shown()));
         if let Some(page) = response.extensions_mut().remove::<ErrorPage>() {
-            Box::pin(page.complete(&app, about.as_deref(), &mut response)).await;
+            let wanted = wanted.unwrap_or_default();
+            Box::pin(page.complete(&app, wanted.language(&app), about.as_deref(), &mut response)).await;
         }
         let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let headers = response.headers_mut();
@@ -159,7 +162,7 @@ where
         secure(&app, headers);
         if shareable {
             // A cache must not give a response without CORS headers to a caller that needs them.
-            headers.insert(VARY, HeaderValue::from_static("origin"));
+            headers.append(VARY, HeaderValue::from_static("origin"));
         }
         if shared {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
@@ -197,10 +200,12 @@ pub(crate) fn refuse_head(app: &App, head: &Request<()>) -> Response {
     };
     let mut response = match is_page {
         true => {
-            let what = "The address and the cookies that your browser sent are larger than 16 KiB together.";
-            let advice = "Go back to the product that you came from and try again. If it happens again, delete the cookies of \
-                          this site, or contact the support of that product: its request is too long.";
-            PageError::new(STATUS, "This request is too large", what, advice).into_response()
+            let mut response = PageError::new(STATUS, section!("problem.too_large")).into_response();
+            if let Some(page) = response.extensions_mut().remove::<ErrorPage>() {
+                let wanted = WantedLanguages::of(head.uri(), head.headers());
+                page.write(wanted.language(app), None, &mut response);
+            }
+            response
         }
         false => {
             let detail = "The head of the request is larger than 16 KiB, or has more than 100 headers. Send a shorter address \
@@ -276,6 +281,7 @@ fn answering<B>(
     request: Request<B>,
     carried: Option<Version>,
     key: Option<SentKey>,
+    wanted: Option<WantedLanguages>,
 ) -> (Answering, Matched)
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
@@ -283,6 +289,9 @@ where
 {
     let mut request = request.map(axum::body::Body::new);
     request.extensions_mut().insert(peer);
+    if let Some(wanted) = wanted {
+        request.extensions_mut().insert(wanted);
+    }
     if let Some(key) = key {
         request.extensions_mut().insert(key);
     }

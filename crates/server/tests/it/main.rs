@@ -25,6 +25,7 @@ mod input;
 mod instances;
 mod invitations;
 mod jose;
+mod languages;
 mod live;
 mod metrics;
 mod moving;

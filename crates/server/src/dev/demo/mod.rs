@@ -7,11 +7,10 @@ mod product;
 mod seed;
 
 use crate::app::App;
-use crate::pages::respond::{PageError, PageResult, page, see_other};
+use crate::pages::respond::{PageError, PageResult, english_page, see_other};
 use crate::pages::views::DemoHome;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use http::StatusCode;
 use identity::{entitlements, organizations, services, users};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -148,7 +147,7 @@ pub(crate) async fn home(State(app): State<App>) -> PageResult {
         console_href: "/console",
         mail_href: app.relay().map(|_| "/dev/mail"),
     };
-    Ok(page(StatusCode::OK, view.markup(), Vec::new()))
+    Ok(english_page(view.markup(app.settings.languages.english()), Vec::new()))
 }
 
 /// The users with the plans that they have now.

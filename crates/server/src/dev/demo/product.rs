@@ -5,7 +5,7 @@
 use super::{Credentials, DemoClient, DemoProduct, no_demo, shell_word};
 use crate::app::App;
 use crate::pages::browser::{Asked, cookies, encoded};
-use crate::pages::respond::{PageError, PageResult, live_page, page, see_other};
+use crate::pages::respond::{PageError, PageResult, english_page, live_page, see_other};
 use crate::pages::views::{Accent, Product, ProductUser};
 use crate::web::path::Path;
 use axum::body::Body;
@@ -97,8 +97,8 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
         user,
     };
     Ok(match &view.user {
-        Some(_) => live_page(view.markup(), cookies),
-        None => page(StatusCode::OK, view.markup(), cookies),
+        Some(_) => live_page(view.markup(app.settings.languages.english()), cookies),
+        None => english_page(view.markup(app.settings.languages.english()), cookies),
     })
 }
 
@@ -162,7 +162,7 @@ pub(crate) async fn callback(
         return Ok(see_other(&format!("/demo/{slug}"), Vec::new()));
     };
     if asked.get("state") != Some(&state) || asked.get("iss") != Some(&app.settings.issuer) {
-        return Err(PageError::bad("This answer does not belong to a sign-in that was begun here."));
+        return Err(PageError::bad("problem.request.not_begun"));
     }
     let Some(code) = asked.get("code") else {
         return Ok(see_other(&format!("/demo/{slug}"), visit_cookie(&app, &slug, &Visit::default())?));
@@ -175,7 +175,7 @@ pub(crate) async fn callback(
         ("code_verifier", &verifier),
     ];
     let Some(tokens) = token(&app, &here, &form).await else {
-        return Err(PageError::bad("The sign-in could not be finished; begin again."));
+        return Err(PageError::bad("problem.request.not_finished"));
     };
     let own = |name: &str| Some(text(&tokens, name).to_owned()).filter(|value| !value.is_empty());
     let visit = Visit {

@@ -27,7 +27,7 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
         return Ok(see_other(&sign_in::address(slug, &address(slug)), Vec::new()));
     };
     let Ok(client) = ClientId::parse(form.text("withdraw")) else {
-        return Err(PageError::bad("The form does not say which consent is to end."));
+        return Err(PageError::bad("problem.request.no_consent"));
     };
     // A command ends some of the grants. A consent that has ended already is a success.
     loop {

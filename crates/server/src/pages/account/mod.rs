@@ -5,19 +5,21 @@ pub(crate) mod consents;
 pub(crate) mod password;
 pub(crate) mod sessions;
 
-use super::activate::ago;
 use super::agent;
 use super::browser::{Asked, Browser, Form, encoded, is_own_page, safe_next};
 use super::flash::{Flash, clear};
 use super::respond::{PageResult, see_other};
+use super::scope;
 use super::sign_in::{self, Prompt, home};
+use super::time::ago;
 use super::views::{Account, ConsentLine, SessionLine, SignOut};
 use crate::app::App;
 use crate::web::path::Path;
 use axum::extract::State;
 use identity::consents::Consent;
 use identity::sessions::{Session, of_user};
-use identity::{Error, Time, organizations, scopes};
+use identity::{Error, organizations};
+use texts::Language;
 
 pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browser: Browser) -> PageResult {
     let wanted = slug.clone();
@@ -35,7 +37,9 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
     // This browser's session comes first, because a long list is cut.
     all.retain(|one| one.id != session.id);
     all.insert(0, session);
-    let words = all.iter().map(|one| (name(one), ago(now.since(one.created_at).as_secs())));
+    let language = browser.language(&app);
+    let ago = |since| ago(language, now.since(since).as_secs());
+    let words = all.iter().map(|one| (name(language, one), ago(one.created_at)));
     let words: Vec<(String, String)> = words.collect();
     let lines: Vec<SessionLine<'_>> = all
         .iter()
@@ -49,7 +53,8 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
             current: index == 0,
         })
         .collect();
-    let allowed: Vec<(String, String)> = given.iter().map(|one| allowed(one, now)).collect();
+    let allowed: Vec<(String, String)> =
+        given.iter().map(|one| (allowed(language, one), ago(one.granted_at))).collect();
     let consents: Vec<ConsentLine<'_>> = given
         .iter()
         .zip(&allowed)
@@ -75,17 +80,17 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         withdraw_action: &consents::form_address(&slug),
         consents: &consents,
     };
-    let mut response = browser.page(&app, view.markup());
+    let mut response = browser.page(&app, view.markup(language));
     if flash.is_some() {
         clear(&app, &mut response);
     }
     Ok(response)
 }
 
-/// What a user has allowed, and since when, in words.
-fn allowed(consent: &Consent, now: Time) -> (String, String) {
-    let what: Vec<String> = consent.scope.iter().map(scopes::describe).collect();
-    (what.join(" · "), ago(now.since(consent.granted_at).as_secs()))
+/// What a user has allowed, in words.
+fn allowed(language: &Language, consent: &Consent) -> String {
+    let what: Vec<String> = consent.scope.iter().map(|scope| scope::describe(language, scope)).collect();
+    what.join(" · ")
 }
 
 /// The account page of an organization.
@@ -94,10 +99,10 @@ pub(crate) fn address(slug: &str) -> String {
 }
 
 /// The name of a session for people: the browser, or the program that was signed in.
-fn name(session: &Session) -> String {
+fn name(language: &Language, session: &Session) -> String {
     match session.kind.as_str() {
         "device" => session.agent.clone(),
-        _ => agent::name(&session.agent),
+        _ => agent::name(language, &session.agent),
     }
 }
 
@@ -153,5 +158,5 @@ pub(crate) async fn ask_sign_out(
         // While the user is signed in, a sign-in page at `next` redirects at once.
         stay_href: next,
     };
-    Ok(browser.page(&app, view.markup()))
+    Ok(browser.page(&app, view.markup(browser.language(&app))))
 }

@@ -8,7 +8,8 @@ use crate::pages::flash::Flash;
 use crate::pages::form_errors;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sent_again::SENT_AGAIN_WITHIN;
-use crate::pages::sign_in::{self, THROTTLED, active};
+use crate::pages::sentence::Sentence;
+use crate::pages::sign_in::{self, active, throttled};
 use crate::pages::sign_up::{self, BUSY, Refused};
 use crate::pages::views::{ChangePassword, FormError, OldPassword};
 use crate::web::error::retry_after_value;
@@ -43,8 +44,8 @@ pub(crate) async fn post(
         return Ok(to_sign_in(&slug));
     };
     let refused = |error: FormError| Ok(asking.show(&app, &browser, Some(&error)));
-    let busy = |text: &str, wait| {
-        let mut response = asking.show(&app, &browser, Some(&FormError::of_form(text)));
+    let busy = |sentence: Sentence, wait| {
+        let mut response = asking.show(&app, &browser, Some(&FormError::from(sentence)));
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         Ok(response)
@@ -55,7 +56,7 @@ pub(crate) async fn post(
     match asking.old {
         OldPassword::NotNeeded => {}
         OldPassword::None => {
-            return refused(FormError::of_form("This account has no password to prove who you are."));
+            return refused(FormError::of_form("form.no_password"));
         }
         OldPassword::Needed => {
             let email = &asking.user.email;
@@ -67,11 +68,10 @@ pub(crate) async fn post(
                     return changed_page(&app, &slug, &asking.user, &browser).await;
                 }
                 Attempt::Proved(..) | Attempt::Wrong => {
-                    let text = "The current password is wrong.".to_owned();
-                    return refused(FormError { text, field: Some("password") });
+                    return refused(FormError::of_field("password", "form.wrong_current_password"));
                 }
-                Attempt::Full(wait) => return busy(BUSY, wait),
-                Attempt::Throttled(wait) => return busy(THROTTLED, wait),
+                Attempt::Full(wait) => return busy(Sentence::new(BUSY), wait),
+                Attempt::Throttled(wait) => return busy(throttled(wait), wait),
             }
         }
     }
@@ -80,7 +80,7 @@ pub(crate) async fn post(
             .await
         {
             Ok(hash) => hash,
-            Err(Refused::Full(wait)) => return busy(BUSY, wait),
+            Err(Refused::Full(wait)) => return busy(Sentence::new(BUSY), wait),
             Err(Refused::Error(error)) => return Err(error.into()),
         };
     let actor = app.actor(&session.user, browser.address);
@@ -159,6 +159,6 @@ impl Asking {
             error,
         };
         let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-        browser.page_with(app, status, view.markup())
+        browser.page_with(app, status, view.markup(browser.language(app)))
     }
 }

@@ -36,7 +36,7 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
         }
         id => match SessionId::parse(id) {
             Ok(id) => (Own::One(id), Flash::SessionEnded),
-            Err(_) => return Err(PageError::bad("The form does not say which session is to end.")),
+            Err(_) => return Err(PageError::bad("problem.request.no_session")),
         },
     };
     let actor = app.actor(&session.user, browser.address);

@@ -1,9 +1,11 @@
 //! `/o/{slug}/account`: the user's profile and sessions.
 
 use maud::{Markup, html};
+use texts::Language;
 
-use super::parts::{address, hidden_fields};
+use super::parts::{address, hidden_fields, name};
 use super::wide_shell;
+use crate::pages::language::Html as _;
 
 /// A session.
 pub struct SessionLine<'a> {
@@ -33,8 +35,8 @@ pub struct Account<'a> {
     pub user_email: &'a str,
     pub name: &'a str,
     pub csrf: &'a str,
-    /// A message about an event, if there is one.
-    pub flash: Option<&'a str>,
+    /// A message about an event, if there is one: the key of its text.
+    pub flash: Option<&'static str>,
     pub signout_action: &'a str,
     /// The target of the form with the field `end`: an id, or `others`.
     pub end_action: &'a str,
@@ -49,81 +51,91 @@ pub struct Account<'a> {
 }
 
 impl Account<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.stack {
-                h1 { "Your account" }
-                p.lead { "One account for everything from " strong { bdi { (self.org_name) } } "." }
-                @if let Some(flash) = self.flash { p.notice role="status" { (flash) } }
+                h1 { (language.text("account.title")) }
+                p.lead { (language.html("account.lead", &[("organization", name(self.org_name))])) }
+                @if let Some(flash) = self.flash { p.notice role="status" { (language.text(flash)) } }
                 div.card {
                     dl.facts {
-                        dt { "Name" } dd { bdi { (self.name) } }
-                        dt { "E-mail" } dd { (address(self.user_email)) }
-                        dt { "Password" } dd { a href=(self.password_href) { "Change your password" } }
+                        dt { (language.text("field.name")) } dd { bdi { (self.name) } }
+                        dt { (language.text("field.email")) } dd { (address(self.user_email)) }
+                        dt { (language.text("account.password")) }
+                        dd { a href=(self.password_href) { (language.text("account.change_password")) } }
                     }
                 }
-                p.small { "Not you? " a href=(self.switch_href) { "Use another account" } }
-                h2 { "Where you are signed in" }
-                p.lead { "End sessions that you do not recognize or no longer use. They end immediately." }
+                p.small { (language.text("page.not_you")) " " a href=(self.switch_href) { (language.text("account.switch")) } }
+                h2 { (language.text("account.sessions")) }
+                p.lead { (language.text("account.sessions_lead")) }
                 form.stack method="post" action=(self.end_action) {
                     (hidden_fields(self.csrf, &[]))
                     ul.rows {
-                        @for session in self.sessions { (self.session_row(session)) }
+                        @for session in self.sessions { (self.session_row(language, session)) }
                     }
                     @if self.sessions.len() > 1 {
-                        button.plain type="submit" name="end" value="others" { "Sign out everywhere else" }
+                        button.plain type="submit" name="end" value="others" { (language.text("account.sign_out_others")) }
                     }
                 }
                 @if !self.consents.is_empty() {
-                    h2 { "What you have allowed" }
-                    p.lead { "Applications that asked to use your account. Who loses access may ask you again." }
+                    h2 { (language.text("account.consents")) }
+                    p.lead { (language.text("account.consents_lead")) }
                     form.stack method="post" action=(self.withdraw_action) {
                         (hidden_fields(self.csrf, &[]))
                         ul.rows {
-                            @for consent in self.consents { (self.consent_row(consent)) }
+                            @for consent in self.consents { (self.consent_row(language, consent)) }
                         }
                     }
                 }
             }
         };
-        let title = self.flash.map_or("Your account".to_owned(), |flash| format!("{flash} Your account"));
-        wide_shell(&title, self.org_name, body)
+        let title = language.text("account.title");
+        let title = self.flash.map_or(title.to_owned(), |flash| {
+            language.fill("page.flash_title", &[("flash", language.text(flash)), ("title", title)])
+        });
+        wide_shell(language, &title, self.org_name, body)
     }
 
-    fn consent_row(&self, consent: &ConsentLine<'_>) -> Markup {
+    fn consent_row(&self, language: &Language, consent: &ConsentLine<'_>) -> Markup {
+        let of_client = [("client", html! { bdi { (consent.name) } })];
         html! {
             li.row.apart {
                 div.text {
                     p { b { bdi { (consent.name) } } }
-                    p.small { (consent.what) " · allowed " (consent.since) }
+                    p.small { (language.fill("account.allowed", &[("what", consent.what), ("ago", consent.since)])) }
                 }
                 button.plain type="submit" name="withdraw" value=(consent.client) {
-                    "Withdraw" span.visually-hidden { " the access of " bdi { (consent.name) } }
+                    (language.text("account.withdraw"))
+                    span.visually-hidden { " " (language.html("account.withdraw_of", &of_client)) }
                 }
             }
         }
     }
 
-    fn session_row(&self, session: &SessionLine<'_>) -> Markup {
+    fn session_row(&self, language: &Language, session: &SessionLine<'_>) -> Markup {
+        let of_session =
+            [("session", html! { bdi { (session.what) } }), ("ago", html! { (session.signed_in) })];
         html! {
             li.row.apart {
                 div.text {
                     p.row {
                         b { bdi { (session.what) } }
-                        @if session.current { span.badge.on { "This browser" } }
+                        @if session.current { span.badge.on { (language.text("account.this_browser")) } }
                     }
                     p.small {
                         @if !session.address.is_empty() { bdi { (session.address) } " · " }
-                        "signed in " (session.signed_in)
+                        (language.fill("account.signed_in", &[("ago", session.signed_in)]))
                     }
                 }
                 @if session.current {
                     button.plain type="submit" formaction=(self.signout_action) {
-                        "Sign out" span.visually-hidden { " of this browser" }
+                        (language.text("page.sign_out"))
+                        span.visually-hidden { " " (language.text("account.sign_out_here")) }
                     }
                 } @else {
                     button.plain type="submit" name="end" value=(session.id) {
-                        "Sign out" span.visually-hidden { " of " bdi { (session.what) } ", signed in " (session.signed_in) }
+                        (language.text("page.sign_out"))
+                        span.visually-hidden { " " (language.html("account.sign_out_of", &of_session)) }
                     }
                 }
             }

@@ -2,13 +2,16 @@
 //! what to compare and shows the code large; opening it approves nothing.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
     ScopeLine,
     field::Field,
-    parts::{decision_buttons, error_notice, hidden_fields, scope_list, signed_in_as, titled},
+    parts::{decision_buttons, error_notice, hidden_fields, name, scope_list, signed_in_as, titled},
     shell,
 };
+use crate::pages::language::Html as _;
+use crate::pages::sentence::Sentence;
 
 pub struct ActivateConfirm<'a> {
     pub org_name: &'a str,
@@ -26,7 +29,7 @@ pub struct ActivateConfirm<'a> {
     pub requester_agent: &'a str,
     /// Allowing asks for the password again (the platform's own clients).
     pub ask_password: bool,
-    pub error: Option<&'a str>,
+    pub error: Option<&'a Sentence>,
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub action: &'a str,
@@ -35,40 +38,36 @@ pub struct ActivateConfirm<'a> {
 }
 
 impl ActivateConfirm<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
+        let who = [("client", name(self.client_name)), ("service", name(self.service_name))];
         let body = html! {
             div.card.stack {
-                h1 { "Is this your device?" }
-                p.lead {
-                    strong { bdi { (self.client_name) } } " asks to sign in to "
-                    strong { bdi { (self.service_name) } } " as you."
-                }
-                (large_code(self.user_code))
-                p.notice.warn {
-                    "Only continue if you started this on your own device, and the code there is the same. "
-                    "If somebody sent you the code or a link to this page, deny."
-                }
-                (self.facts())
-                (scope_list(self.scopes))
+                h1 { (language.text("activate_confirm.heading")) }
+                p.lead { (language.html("activate_confirm.lead", &who)) }
+                (large_code(language, self.user_code))
+                p.notice.warn { (language.text("activate_confirm.warning")) }
+                (self.facts(language))
+                (scope_list(language, self.scopes))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    (error_notice(self.error))
-                    @if self.ask_password { (self.password_field()) }
-                    (decision_buttons())
+                    (error_notice(language, self.error))
+                    @if self.ask_password { (self.password_field(language)) }
+                    (decision_buttons(language))
                 }
-                (signed_in_as(self.user_email, self.switch_href))
+                (signed_in_as(language, self.user_email, self.switch_href))
             }
         };
-        shell(&titled(self.error, "Connect a device"), self.org_name, body)
+        let title = titled(language, self.error.is_some(), language.text("activate.title"));
+        shell(language, &title, self.org_name, body)
     }
 
-    fn facts(&self) -> Markup {
+    fn facts(&self, language: &Language) -> Markup {
         html! {
             dl.facts {
-                dt { "Asked" } dd { (self.requested_ago) }
-                dt { "From" } dd { bdi { (self.requester_address) } }
+                dt { (language.text("activate_confirm.asked")) } dd { (self.requested_ago) }
+                dt { (language.text("activate_confirm.from")) } dd { bdi { (self.requester_address) } }
                 @if !self.requester_agent.is_empty() {
-                    dt { "Says it is" } dd { bdi { (self.requester_agent) } }
+                    dt { (language.text("activate_confirm.says_it_is")) } dd { bdi { (self.requester_agent) } }
                 }
             }
         }
@@ -76,29 +75,29 @@ impl ActivateConfirm<'_> {
 
     /// The hidden e-mail field is for password managers; it has no name and is not sent.
     /// The field gets the focus only after an error, so that people read the page from its top.
-    fn password_field(&self) -> Markup {
+    fn password_field(&self, language: &Language) -> Markup {
         let in_error = self.error.is_some();
         let field = Field {
-            label: "Your password",
-            hint: Some("This access is powerful, so we ask once more."),
+            label: "activate_confirm.your_password",
+            hint: Some("activate_confirm.password_hint"),
             autofocus: in_error,
             in_error,
             ..Field::PASSWORD
         };
         html! {
             input type="email" value=(self.user_email) autocomplete="username" readonly hidden;
-            (field.markup())
+            (field.markup(language))
         }
     }
 }
 
 /// The code, with a label in which screen readers spell it.
-fn large_code(code: &str) -> Markup {
+fn large_code(language: &Language, code: &str) -> Markup {
     let spelled: Vec<String> = code.chars().filter(|c| *c != '-').map(String::from).collect();
     html! {
         p {
             span.user-code translate="no" aria-hidden="true" { (code) }
-            span.visually-hidden { "The code is " (spelled.join(" ")) }
+            span.visually-hidden { (language.fill("activate_confirm.spelled", &[("code", &spelled.join(" "))])) }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! page does not reveal whether the code exists.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{parts::hidden_fields, shell};
 
@@ -14,28 +15,25 @@ pub struct ActivateLink<'a> {
 }
 
 impl ActivateLink<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.card.stack {
-                h1 { "Does your device show this code?" }
-                p.lead { "Continue only if it is the same." }
+                h1 { (language.text("activate.compare")) }
+                p.lead { (language.text("activate.compare_lead")) }
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
                     div {
-                        label for="user_code" { "Code" }
+                        label for="user_code" { (language.text("field.code")) }
                         input.code-input id="user_code" name="user_code" type="text" required
                             value=(self.user_code) autocomplete="off" autocapitalize="characters"
                             autocorrect="off" spellcheck="false" inputmode="text" enterkeyhint="next"
                             translate="no";
                     }
-                    button.full type="submit" { "Continue" }
+                    button.full type="submit" { (language.text("page.continue")) }
                 }
-                p.small {
-                    "If it shows another one, type that code here. "
-                    "If you have not started anything on a device, close this page."
-                }
+                p.small { (language.text("activate.compare_other")) }
             }
         };
-        shell("Connect a device", self.brand, body)
+        shell(language, language.text("activate.title"), self.brand, body)
     }
 }

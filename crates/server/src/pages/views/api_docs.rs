@@ -5,6 +5,7 @@ use super::{SARSEN, wide_shell};
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use texts::Language;
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 const SCHEMAS: &str = "#/components/schemas/";
@@ -20,7 +21,7 @@ struct Field<'a> {
 }
 
 impl<'a> ApiDocs<'a> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let info = &self.0["info"];
         let tags = list(&self.0["tags"]);
         let body = html! {
@@ -59,7 +60,7 @@ impl<'a> ApiDocs<'a> {
                 }
             }
         };
-        wide_shell("API", SARSEN, body)
+        wide_shell(language, "API", SARSEN, body)
     }
 
     /// The operations of a tag: path, method, description.

@@ -1,13 +1,15 @@
 //! `/o/{slug}/account/password`: a signed-in user changes the password.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
     FormError,
     field::{self, Field},
-    parts::{address, error_notice, hidden_fields, text_of, titled},
+    parts::{address, error_notice, hidden_fields, sentence_of, titled},
     shell,
 };
+use crate::pages::language::Html as _;
 
 /// What proves that the user changes the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,38 +34,36 @@ pub struct ChangePassword<'a> {
 }
 
 impl ChangePassword<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.card.stack {
-                h1 { "Change your password" }
-                p.lead { "for the account " strong { (address(self.user_email)) } }
-                (error_notice(text_of(self.error)))
+                h1 { (language.text("change_password.title")) }
+                p.lead { (language.html("page.for_account", &[("email", html! { strong { (address(self.user_email)) } })])) }
+                (error_notice(language, sentence_of(self.error)))
                 @if self.old == OldPassword::None {
-                    p {
-                        "This account has no password, and you signed in more than ten minutes ago. Ask an administrator \
-                         for a link to set a password."
-                    }
+                    p { (language.text("change_password.without")) }
                 } @else {
-                    (self.form())
+                    (self.form(language))
                 }
-                p.small { a href=(self.account_href) { "Back to your account" } }
+                p.small { a href=(self.account_href) { (language.text("change_password.back")) } }
             }
         };
-        shell(&titled(text_of(self.error), "Change your password"), self.brand, body)
+        let title = titled(language, self.error.is_some(), language.text("change_password.title"));
+        shell(language, &title, self.brand, body)
     }
 
-    fn form(&self) -> Markup {
-        let old = Field { label: "Current password", ..Field::PASSWORD };
+    fn form(&self, language: &Language) -> Markup {
+        let old = Field { label: "field.current_password", ..Field::PASSWORD };
         let old = (self.old == OldPassword::Needed).then_some(old);
-        let new = field::new_password("new_password", "New password");
+        let new = field::new_password("new_password", "field.new_password");
         let fields = old.into_iter().chain([new]).collect();
         html! {
             form.stack method="post" action=(self.action) {
                 (hidden_fields(self.csrf, &[]))
                 (field::username(self.user_email))
-                (field::fields(fields, self.error))
-                button.full type="submit" { "Change the password" }
-                p.small { "You stay signed in here and are signed out everywhere else." }
+                (field::fields(language, fields, self.error))
+                button.full type="submit" { (language.text("change_password.submit")) }
+                p.small { (language.text("change_password.sessions_end")) }
             }
         }
     }

@@ -1,11 +1,13 @@
 //! `/consent`: a client requests access; the user allows or denies it.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
-    parts::{decision_buttons, hidden_fields, scope_list, signed_in_as},
+    parts::{decision_buttons, hidden_fields, name, scope_list, signed_in_as},
     shell,
 };
+use crate::pages::language::Html as _;
 
 /// A scope.
 pub struct ScopeLine<'a> {
@@ -31,28 +33,25 @@ pub struct Consent<'a> {
 }
 
 impl Consent<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.card.stack {
-                h1 { bdi { (self.client_name) } " asks to use your account" }
+                h1 { (language.html("consent.heading", &[("client", html! { bdi { (self.client_name) } })])) }
                 p.lead {
-                    "It is part of " strong { bdi { (self.service_name) } }
-                    " by " strong { bdi { (self.org_name) } } "."
+                    (language.html("consent.part_of", &[("service", name(self.service_name)), ("organization", name(self.org_name))]))
                 }
                 @if let Some(destination) = self.unreviewed {
-                    p.notice.warn {
-                        "If you allow it, you go on to " strong { bdi { (destination) } } ". A program set this address, and nobody at "
-                        bdi { (self.org_name) } " has confirmed it yet. Allow it only if you know the address."
-                    }
+                    @let values = [("destination", name(destination)), ("organization", html! { bdi { (self.org_name) } })];
+                    p.notice.warn { (language.html("consent.unreviewed", &values)) }
                 }
-                (scope_list(self.scopes))
+                (scope_list(language, self.scopes))
                 form method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    (decision_buttons())
+                    (decision_buttons(language))
                 }
-                (signed_in_as(self.user_email, self.switch_href))
+                (signed_in_as(language, self.user_email, self.switch_href))
             }
         };
-        shell("Allow access", self.org_name, body)
+        shell(language, language.text("consent.title"), self.org_name, body)
     }
 }

@@ -3,12 +3,14 @@
 
 use identity::organizations::PLATFORM;
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
     SARSEN,
     parts::{address, hidden_fields, terminal},
     wide_shell,
 };
+use crate::pages::language::Html as _;
 
 /// An organization, for its administrator.
 pub struct OrgLine<'a> {
@@ -37,66 +39,66 @@ pub struct Console<'a> {
 }
 
 impl Console<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
+        let signed_in_as = match self.platform_owner {
+            true => "console.signed_in_as_owner",
+            false => "console.signed_in_as",
+        };
         let body = html! {
             div.stack {
-                h1 { "Console" }
-                p.lead {
-                    "Signed in as " strong { (address(self.user_email)) }
-                    @if self.platform_owner { ", an owner of this server" }
-                    "."
-                }
+                h1 { (language.text("console.title")) }
+                p.lead { (language.html(signed_in_as, &[("email", html! { strong { (address(self.user_email)) } })])) }
                 @if self.is_first {
                     section.stack {
-                        h2 { "Make the first organization" }
-                        p.lead { "It has the users, products and plans of one company. Sign your terminal in as below, then:" }
+                        h2 { (language.text("console.first")) }
+                        p.lead { (language.text("console.first_lead")) }
                         (terminal("sarsen org create acme --name Acme"))
                     }
                 }
                 section.stack {
-                    h2 { "Organizations" }
+                    h2 { (language.text("console.organizations")) }
                     @if self.organizations.is_empty() {
-                        p { "None yet. Sign your terminal in as below, then make the first one:" }
+                        p { (language.text("console.none")) }
                         (terminal("sarsen org create acme --name Acme"))
                     } @else {
                         ul.rows {
-                            @for organization in self.organizations { (self.row(organization)) }
+                            @for organization in self.organizations { (self.row(language, organization)) }
                         }
                         @if self.more {
-                            p { "There are more of them than this page shows." }
+                            p { (language.text("console.more")) }
                             (terminal(if self.platform_owner { "sarsen org list --all" } else { "sarsen org list" }))
                         }
                     }
                 }
                 section.stack {
-                    h2 { "From a terminal" }
-                    p.lead { "Everything here is also a command. Sign your terminal in first." }
+                    h2 { (language.text("console.terminal")) }
+                    p.lead { (language.text("console.terminal_lead")) }
                     (terminal(&format!("sarsen login --server {}", self.server)))
                     (terminal(if self.platform_owner { "sarsen org list --all" } else { "sarsen org list" }))
                 }
                 div.row {
                     form method="post" action=(self.signout_action) {
                         (hidden_fields(self.csrf, &[]))
-                        button.plain type="submit" { "Sign out" }
+                        button.plain type="submit" { (language.text("page.sign_out")) }
                     }
-                    a href=(self.account_href) { "Where you are signed in" }
+                    a href=(self.account_href) { (language.text("console.sessions")) }
                 }
             }
         };
-        wide_shell("Console", SARSEN, body)
+        wide_shell(language, language.text("console.title"), SARSEN, body)
     }
 
-    fn row(&self, organization: &OrgLine<'_>) -> Markup {
+    fn row(&self, language: &Language, organization: &OrgLine<'_>) -> Markup {
         html! {
             li.stack {
                 div {
                     p.row.apart {
                         b.text { bdi { (organization.name) } }
-                        span class={ "badge " (status_class(organization.status)) } { (organization.status) }
+                        span class={ "badge " (status_class(organization.status)) } { (status(language, organization.status)) }
                     }
                     p.small {
                         code { (organization.slug) }
-                        @if let Some(role) = organization.role { " · you are " (with_article(role)) }
+                        @if let Some(role) = organization.role { " · " (you_are(language, role)) }
                     }
                 }
                 (terminal(&self.hint(organization)))
@@ -117,10 +119,24 @@ impl Console<'_> {
     }
 }
 
-/// The role with its article, "an owner". An unknown role stays as it is.
-fn with_article(role: &str) -> String {
-    let article = if role.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-    format!("{article} {role}")
+/// What the administrator is. An unknown role stays as it is.
+fn you_are<'a>(language: &'a Language, role: &'a str) -> &'a str {
+    match role {
+        "owner" => language.text("console.you_are_owner"),
+        "admin" => language.text("console.you_are_admin"),
+        "member" => language.text("console.you_are_member"),
+        other => other,
+    }
+}
+
+fn status<'a>(language: &'a Language, status: &'a str) -> &'a str {
+    match status {
+        "active" => language.text("console.status_active"),
+        "pending" => language.text("console.status_pending"),
+        "suspended" => language.text("console.status_suspended"),
+        "rejected" => language.text("console.status_rejected"),
+        other => other,
+    }
 }
 
 fn status_class(status: &str) -> &'static str {

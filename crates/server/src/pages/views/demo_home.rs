@@ -1,6 +1,7 @@
 //! The demo's start page: what to try, in five steps.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{SARSEN, parts::terminal, wide_shell};
 
@@ -33,7 +34,7 @@ pub struct DemoHome<'a> {
 }
 
 impl DemoHome<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let (first, others) = self.products.split_at(self.products.len().min(1));
         let body = html! {
             div.stack {
@@ -87,7 +88,7 @@ impl DemoHome<'_> {
                 }
             }
         };
-        wide_shell("Demo", SARSEN, body)
+        wide_shell(language, "Demo", SARSEN, body)
     }
 }
 

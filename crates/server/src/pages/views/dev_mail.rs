@@ -1,6 +1,7 @@
 //! The mails of a server that sends none: the list, and one of them.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{SARSEN, parts::address, wide_shell};
 
@@ -18,7 +19,7 @@ pub struct DevMails<'a> {
 }
 
 impl DevMails<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.stack {
                 h1 { "Mails" }
@@ -37,7 +38,7 @@ impl DevMails<'_> {
                 }
             }
         };
-        wide_shell("Mails", SARSEN, body)
+        wide_shell(language, "Mails", SARSEN, body)
     }
 }
 
@@ -57,7 +58,7 @@ pub struct DevMail<'a> {
 }
 
 impl DevMail<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.stack {
                 h1 { bdi { (self.subject) } }
@@ -74,7 +75,7 @@ impl DevMail<'_> {
                 }
             }
         };
-        wide_shell(self.subject, SARSEN, body)
+        wide_shell(language, self.subject, SARSEN, body)
     }
 
     /// Other addresses stay text: nobody has checked where they lead.

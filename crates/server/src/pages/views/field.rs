@@ -1,53 +1,68 @@
 //! A form's field: input, label, hint, and the link to the form's error.
 
 use maud::{Markup, html};
+use texts::Language;
+
+use crate::pages::sentence::Sentence;
 
 /// Fewest characters of a password that a person may choose.
 const PASSWORD_LENGTH_MIN: u32 = 8;
 /// Most characters of a name.
 const NAME_LENGTH_MAX: u32 = 100;
-const PASSWORD_HINT: &str = "At least 8 characters. 15 or more, such as a few unrelated words, is far safer.";
 
 /// The id of the notice with the form's error.
 pub(super) const ERROR_ID: &str = "form-error";
 
 /// The error of a form.
 pub struct FormError {
-    /// A sentence.
-    pub text: String,
+    /// What is wrong.
+    pub sentence: Sentence,
     /// The name of the field that is wrong, if it is one.
     pub field: Option<&'static str>,
 }
 
 impl FormError {
     /// An error that no field is to blame for.
-    pub fn of_form(text: &str) -> FormError {
-        FormError { text: text.to_owned(), field: None }
+    pub fn of_form(key: &'static str) -> FormError {
+        Sentence::new(key).into()
+    }
+
+    /// An error of the field with this name.
+    pub fn of_field(field: &'static str, key: &'static str) -> FormError {
+        FormError { sentence: Sentence::new(key), field: Some(field) }
+    }
+}
+
+impl From<Sentence> for FormError {
+    fn from(sentence: Sentence) -> FormError {
+        FormError { sentence, field: None }
     }
 }
 
 /// The fields of a form. The wrong one is marked and has the focus; without a wrong one, the first empty one has it.
-pub(super) fn fields(fields: Vec<Field<'_>>, error: Option<&FormError>) -> Markup {
+pub(super) fn fields(language: &Language, fields: Vec<Field<'_>>, error: Option<&FormError>) -> Markup {
     let wrong = error.and_then(|error| error.field);
     let at = |is_it: &dyn Fn(&Field<'_>) -> bool| fields.iter().position(is_it);
     let wrong = at(&|field| Some(field.name) == wrong);
     let focused = wrong.or_else(|| at(&|field| field.value.is_empty()));
     html! {
         @for (index, field) in fields.into_iter().enumerate() {
-            (Field { autofocus: focused == Some(index), in_error: wrong == Some(index), ..field }.markup())
+            (Field { autofocus: focused == Some(index), in_error: wrong == Some(index), ..field }.markup(language))
         }
     }
 }
 
 pub(super) struct Field<'a> {
     pub name: &'a str,
-    pub label: &'a str,
+    /// The key of its label.
+    pub label: &'static str,
     /// The input's `type`: `email`, `password`, `text`.
     pub kind: &'a str,
     pub autocomplete: &'a str,
     /// Its value; empty for a password.
     pub value: &'a str,
-    pub hint: Option<&'a str>,
+    /// The key of its hint.
+    pub hint: Option<&'static str>,
     /// The minimum length.
     pub length_min: Option<u32>,
     /// The maximum length.
@@ -62,7 +77,7 @@ pub(super) struct Field<'a> {
 impl Field<'_> {
     pub const NAME: Field<'static> = Field {
         name: "name",
-        label: "Name",
+        label: "field.name",
         kind: "text",
         autocomplete: "name",
         value: "",
@@ -75,7 +90,7 @@ impl Field<'_> {
     };
     pub const EMAIL: Field<'static> = Field {
         name: "email",
-        label: "E-mail",
+        label: "field.email",
         kind: "email",
         autocomplete: "username",
         length_max: None,
@@ -83,21 +98,21 @@ impl Field<'_> {
     };
     pub const PASSWORD: Field<'static> = Field {
         name: "password",
-        label: "Password",
+        label: "field.password",
         kind: "password",
         autocomplete: "current-password",
         length_max: None,
         ..Field::NAME
     };
 
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let hint_id = self.hint.map(|_| format!("{}-hint", self.name));
         let described_by = described_by(hint_id.as_deref(), self.in_error);
         html! {
             div {
-                label for=(self.name) { (self.label) }
+                label for=(self.name) { (language.text(self.label)) }
                 @if let Some(hint) = self.hint {
-                    p.hint id=[hint_id] { (hint) }
+                    p.hint id=[hint_id] { (language.text(hint)) }
                 }
                 input id=(self.name) name=(self.name) type=(self.kind) required
                     value=[Some(self.value).filter(|value| !value.is_empty())]
@@ -114,12 +129,12 @@ impl Field<'_> {
 }
 
 /// A field for a password that the user chooses.
-pub(super) fn new_password<'a>(name: &'a str, label: &'a str) -> Field<'a> {
+pub(super) fn new_password<'a>(name: &'a str, label: &'static str) -> Field<'a> {
     Field {
         name,
         label,
         autocomplete: "new-password",
-        hint: Some(PASSWORD_HINT),
+        hint: Some("field.password_hint"),
         length_min: Some(PASSWORD_LENGTH_MIN),
         ..Field::PASSWORD
     }

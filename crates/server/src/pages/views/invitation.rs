@@ -1,14 +1,16 @@
 //! `/invitation`: the inviter, the organization, the role, and the visitor's next step.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
     FormError, SARSEN,
     field::Field,
-    parts::{address, error_notice, hidden_fields, text_of, titled},
+    parts::{address, error_notice, hidden_fields, name, sentence_of, titled},
     shell,
     sign_up::person_fields_for,
 };
+use crate::pages::language::Html as _;
 
 /// The visitor's next step.
 pub enum InvitationStep<'a> {
@@ -27,8 +29,8 @@ pub struct Invitation<'a> {
     pub org_name: Option<&'a str>,
     /// `member`, `admin`, `owner` or `platform_owner`.
     pub role: &'a str,
-    /// The e-mail address of the inviter.
-    pub inviter: &'a str,
+    /// The e-mail address of the inviter, whose account may be deleted.
+    pub inviter: Option<&'a str>,
     /// The invited address.
     pub email: &'a str,
     pub csrf: &'a str,
@@ -38,25 +40,33 @@ pub struct Invitation<'a> {
 }
 
 impl Invitation<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.card.stack {
                 h1 {
                     @match self.org_name {
-                        Some(organization) => { "Administer " bdi { (organization) } }
-                        None => "Become an owner of this server"
+                        Some(organization) => (language.html("invitation.heading", &[("organization", html! { bdi { (organization) } })])),
+                        None => (language.text("invitation.heading_owner")),
                     }
                 }
-                p.lead {
-                    strong { bdi { (self.inviter) } } " invites " strong { (address(self.email)) }
-                    @if self.org_name.is_some() { ", with the role " strong { (self.role) } }
-                    ". " (may(self.role))
-                }
-                (self.step())
-                p.small { "The invitation can be accepted once. If you did not expect it, close this page." }
+                p.lead { (self.invites(language)) " " (language.text(may(self.role))) }
+                (self.step(language))
+                p.small { (language.text("invitation.about")) }
             }
         };
-        shell(&titled(text_of(self.error()), "Invitation"), SARSEN, body)
+        let title = titled(language, self.error().is_some(), language.text("invitation.title"));
+        shell(language, &title, SARSEN, body)
+    }
+
+    fn invites(&self, language: &Language) -> Markup {
+        let inviter = self.inviter.unwrap_or(language.text("invitation.deleted_inviter"));
+        let key = if self.org_name.is_some() { "invitation.invites" } else { "invitation.invites_owner" };
+        let values = [
+            ("inviter", name(inviter)),
+            ("email", html! { strong { (address(self.email)) } }),
+            ("role", html! { strong { (role(language, self.role)) } }),
+        ];
+        language.html(key, &values)
     }
 
     fn error(&self) -> Option<&FormError> {
@@ -66,66 +76,73 @@ impl Invitation<'_> {
         }
     }
 
-    fn step(&self) -> Markup {
+    fn step(&self, language: &Language) -> Markup {
         match self.step {
             InvitationStep::Accept { later_href } => html! {
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    button.full type="submit" { "Accept" }
+                    button.full type="submit" { (language.text("invitation.accept")) }
                 }
-                p.small { a href=(later_href) { "Not now" } }
+                p.small { a href=(later_href) { (language.text("page.not_now")) } }
             },
             InvitationStep::NewAccount { name, error, signin_href } => html! {
-                p {
-                    "You need an administrator account of this server with this address. An account with which you use a \
-                     product is another one."
-                }
-                p {
-                    "If you have one, " a href=(signin_href) { "sign in" } ". You come back to this page and accept here."
-                }
-                p {
-                    "If not, create one here: enter your name and choose a password. You accept the invitation with it and \
-                     are signed in."
-                }
-                (self.person(name, error, "Create account and accept"))
+                @let link = html! { a href=(signin_href) { (language.text("invitation.have_account_link")) } };
+                p { (language.text("invitation.need_account")) }
+                p { (language.html("invitation.have_account", &[("link", link)])) }
+                p { (language.text("invitation.create_account")) }
+                (self.person(language, name, error, "invitation.create_submit"))
             },
             InvitationStep::NewPassword { name, error } => html! {
-                p {
-                    "Nobody has verified the address of this account before. Choose a new password: the one from "
-                    "before is void, and all other sessions end."
-                }
-                (self.person(name, error, "Set password and accept"))
+                p { (language.text("invitation.new_password")) }
+                (self.person(language, name, error, "invitation.new_password_submit"))
             },
             InvitationStep::OtherUser { user_email, switch_href } => html! {
+                @let email = html! { strong { (address(user_email)) } };
+                @let invited = html! { strong { (address(self.email)) } };
                 p.notice.bad role="alert" {
-                    "You are signed in as " strong { (address(user_email)) }
-                    ". Only " strong { (address(self.email)) } " can accept this invitation."
+                    (language.html("invitation.other_user", &[("email", email), ("invited", invited)]))
                 }
-                p { a href=(switch_href) { "Use another account" } }
+                p { a href=(switch_href) { (language.text("invitation.other_user_link")) } }
             },
         }
     }
 
-    fn person(&self, name: &str, error: Option<&FormError>, button: &str) -> Markup {
+    fn person(
+        &self,
+        language: &Language,
+        name: &str,
+        error: Option<&FormError>,
+        button: &'static str,
+    ) -> Markup {
         let email = text::mail::shown(self.email);
         let email = Field { read_only: true, value: &email, ..Field::EMAIL };
         html! {
-            (error_notice(text_of(error)))
+            (error_notice(language, sentence_of(error)))
             form.stack method="post" action=(self.action) {
                 (hidden_fields(self.csrf, self.hidden))
-                (person_fields_for(name, email, error))
-                button.full type="submit" { (button) }
+                (person_fields_for(language, name, email, error))
+                button.full type="submit" { (language.text(button)) }
             }
         }
     }
 }
 
-/// The permissions of the role.
+/// The role's name.
+fn role<'a>(language: &'a Language, role: &'a str) -> &'a str {
+    match role {
+        "owner" => language.text("role.owner"),
+        "admin" => language.text("role.admin"),
+        "member" => language.text("role.member"),
+        other => other,
+    }
+}
+
+/// The text about the permissions of the role.
 fn may(role: &str) -> &'static str {
     match role {
-        "owner" => "Owners change everything and decide who administers it.",
-        "admin" => "Admins change its services, clients, plans, subscriptions and users.",
-        "platform_owner" => "Owners approve and suspend organizations and invite other owners.",
-        _ => "Members see its settings, plans and users, and change nothing.",
+        "owner" => "invitation.may_owner",
+        "admin" => "invitation.may_admin",
+        "platform_owner" => "invitation.may_platform_owner",
+        _ => "invitation.may_member",
     }
 }

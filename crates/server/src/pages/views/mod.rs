@@ -35,6 +35,7 @@ mod tests;
 
 use super::assets::{LOGO, STYLESHEET};
 use maud::{DOCTYPE, Markup, html};
+use texts::Language;
 
 pub use account::{Account, ConsentLine, SessionLine};
 pub use activate_confirm::ActivateConfirm;
@@ -55,11 +56,11 @@ pub use form_post::SCRIPT;
 pub use invitation::{Invitation, InvitationStep};
 pub use one_time_link::OneTimeLink;
 pub use parts::Contact;
-pub use problem::Problem;
+pub use problem::{Label, Problem};
 pub use product::{Accent, Product, ProductUser};
 pub use set_password::SetPassword;
 pub use set_up::SetUp;
-pub use sign_in::{Note, SignIn, wait_in_words};
+pub use sign_in::{Note, SignIn};
 pub use sign_out::SignOut;
 pub use sign_up::SignUp;
 pub use sign_up_closed::SignUpClosed;
@@ -70,19 +71,20 @@ pub const SARSEN: &str = "Sarsen";
 
 /// A page with one narrow column, for one task. `brand` is the organization's display name,
 /// or [`SARSEN`].
-pub fn shell(title: &str, brand: &str, body: Markup) -> Markup {
-    document(title, brand, "narrow", body)
+pub fn shell(language: &Language, title: &str, brand: &str, body: Markup) -> Markup {
+    document(language, title, brand, "narrow", body)
 }
 
 /// A page with a wider column, for reading.
-pub fn wide_shell(title: &str, brand: &str, body: Markup) -> Markup {
-    document(title, brand, "wide", body)
+pub fn wide_shell(language: &Language, title: &str, brand: &str, body: Markup) -> Markup {
+    document(language, title, brand, "wide", body)
 }
 
-fn document(title: &str, brand: &str, body_class: &str, body: Markup) -> Markup {
+fn document(language: &Language, title: &str, brand: &str, body_class: &str, body: Markup) -> Markup {
+    let direction = Some(language.direction()).filter(|direction| *direction != "ltr");
     html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang=(language.tag()) dir=[direction] {
             head {
                 meta charset="utf-8";
                 title { (title) " · " (brand) }
@@ -103,7 +105,7 @@ fn document(title: &str, brand: &str, body_class: &str, body: Markup) -> Markup 
                 }
                 main { (body) }
                 footer.bottom {
-                    p { img src=(LOGO.address()) alt="" width="16" height="16"; "Secured by Sarsen" }
+                    p { img src=(LOGO.address()) alt="" width="16" height="16"; (language.text("page.secured")) }
                 }
             }
         }

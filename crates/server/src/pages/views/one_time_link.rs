@@ -1,9 +1,11 @@
 //! A one-time sign-in link was opened. A form uses it, because mail scanners open links too.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::parts::{address, hidden_fields};
 use super::shell;
+use crate::pages::language::Html as _;
 
 pub struct OneTimeLink<'a> {
     pub org_name: &'a str,
@@ -14,20 +16,18 @@ pub struct OneTimeLink<'a> {
 }
 
 impl OneTimeLink<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.card.stack {
-                h1 { "Sign in with this link" }
-                p.lead { "You will be signed in as " strong { (address(self.user_email)) } "." }
+                h1 { (language.text("one_time_link.heading")) }
+                p.lead { (language.html("one_time_link.lead", &[("email", html! { strong { (address(self.user_email)) } })])) }
                 form method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    button.full type="submit" { "Sign in" }
+                    button.full type="submit" { (language.text("page.sign_in")) }
                 }
-                p.small {
-                    "The link works once. If you did not ask for it, close this page and nothing happens."
-                }
+                p.small { (language.text("one_time_link.about")) }
             }
         };
-        shell("Sign in with a link", self.org_name, body)
+        shell(language, language.text("one_time_link.title"), self.org_name, body)
     }
 }

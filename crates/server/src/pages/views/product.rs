@@ -1,6 +1,7 @@
 //! A sample product of the demo, which uses Sarsen for sign-in and plans.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::document;
 use super::parts::{address, terminal};
@@ -39,7 +40,7 @@ pub struct Product<'a> {
 }
 
 impl Product<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.stack {
                 div.cairn aria-hidden="true" { i {} i {} i {} }
@@ -49,7 +50,7 @@ impl Product<'_> {
                 }
             }
         };
-        document("Sample product", self.product_name, self.body_class(), body)
+        document(language, "Sample product", self.product_name, self.body_class(), body)
     }
 
     fn signed_out(&self) -> Markup {

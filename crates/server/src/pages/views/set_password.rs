@@ -1,12 +1,14 @@
 //! `/password`: a user sets a password with a one-time link.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
     FormError, field,
-    parts::{address, error_notice, hidden_fields, text_of, titled},
+    parts::{address, error_notice, hidden_fields, sentence_of, titled},
     shell,
 };
+use crate::pages::language::Html as _;
 
 pub struct SetPassword<'a> {
     /// The organization's display name.
@@ -21,28 +23,26 @@ pub struct SetPassword<'a> {
 }
 
 impl SetPassword<'_> {
-    pub fn markup(&self) -> Markup {
-        let title = if self.has_password { "Choose a new password" } else { "Choose a password" };
+    pub fn markup(&self, language: &Language) -> Markup {
+        let title = if self.has_password { "set_password.title_new" } else { "set_password.title_first" };
+        let title = language.text(title);
         let body = html! {
             div.card.stack {
                 h1 { (title) }
-                p.lead { "for the account " strong { (address(self.user_email)) } }
-                (error_notice(text_of(self.error)))
+                p.lead { (language.html("page.for_account", &[("email", html! { strong { (address(self.user_email)) } })])) }
+                (error_notice(language, sentence_of(self.error)))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
                     (field::username(self.user_email))
-                    (field::fields(vec![field::new_password("password", "Password")], self.error))
+                    (field::fields(language, vec![field::new_password("password", "field.password")], self.error))
                     div.decide {
-                        button type="submit" { "Set password" }
-                        button.plain type="submit" name="later" value="yes" formnovalidate { "Not now" }
+                        button type="submit" { (language.text("set_password.submit")) }
+                        button.plain type="submit" name="later" value="yes" formnovalidate { (language.text("page.not_now")) }
                     }
                 }
-                p.small {
-                    "This signs you in here and signs you out everywhere else. The link works once. \"Not now\" changes \
-                     nothing, and the link works until it expires."
-                }
+                p.small { (language.text("set_password.about")) }
             }
         };
-        shell(&titled(text_of(self.error), title), self.brand, body)
+        shell(language, &titled(language, self.error.is_some(), title), self.brand, body)
     }
 }

@@ -1,10 +1,11 @@
 //! The set-up link: the first platform owner creates their account.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
     FormError, SARSEN,
-    parts::{error_notice, hidden_fields, text_of, titled},
+    parts::{error_notice, hidden_fields, sentence_of, titled},
     shell,
     sign_up::person_fields,
 };
@@ -21,23 +22,21 @@ pub struct SetUp<'a> {
 }
 
 impl SetUp<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.card.stack {
-                h1 { "Welcome to your new server" }
-                p.lead {
-                    "Make the account of its owner. The owner approves organizations and can do everything "
-                    "else, so choose a password that you use nowhere else."
-                }
-                (error_notice(text_of(self.error)))
+                h1 { (language.text("set_up.heading")) }
+                p.lead { (language.text("set_up.lead")) }
+                (error_notice(language, sentence_of(self.error)))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    (person_fields(self.name, self.email, self.error))
-                    button.full type="submit" { "Become the owner" }
+                    (person_fields(language, self.name, self.email, self.error))
+                    button.full type="submit" { (language.text("set_up.submit")) }
                 }
-                p.small { "This link works once. When the account exists, the link is void." }
+                p.small { (language.text("set_up.about")) }
             }
         };
-        shell(&titled(text_of(self.error), "Set up"), SARSEN, body)
+        let title = titled(language, self.error.is_some(), language.text("set_up.title"));
+        shell(language, &title, SARSEN, body)
     }
 }

@@ -1,19 +1,22 @@
 //! `/login` and `/o/{slug}/login`: e-mail and password.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
     Contact,
     field::Field,
-    parts::{address, error_notice, hidden_fields, titled},
+    parts::{address, error_notice, hidden_fields, name, titled},
     shell,
 };
+use crate::pages::language::Html as _;
+use crate::pages::sentence::Sentence;
 
 /// A message above the form.
 #[derive(Clone, Copy)]
 pub enum Note<'a> {
-    /// An event, such as "You are signed out."
-    Flash(&'a str),
+    /// An event, such as "You are signed out.": the key of its text.
+    Flash(&'static str),
     /// This user is signed in and must authenticate again.
     Again(&'a str),
     /// This user is signed in, and another user may sign in instead.
@@ -28,7 +31,7 @@ pub struct SignIn<'a> {
     pub client_name: Option<&'a str>,
     /// The earlier input, or empty.
     pub email: &'a str,
-    pub error: Option<&'a str>,
+    pub error: Option<&'a Sentence>,
     /// Information that is no error.
     pub note: Option<Note<'a>>,
     pub csrf: &'a str,
@@ -39,112 +42,84 @@ pub struct SignIn<'a> {
     pub contact: Option<Contact<'a>>,
     /// Whether administrators sign in here.
     pub is_platform: bool,
-    /// Seconds until a retry makes sense: too many attempts, or the server is full.
-    pub retry_after_s: Option<u64>,
+    /// Whether the input was not checked: too many attempts, or the server is full.
+    pub is_busy: bool,
 }
 
 impl SignIn<'_> {
-    pub fn markup(&self) -> Markup {
-        let error = self.error_text();
-        let in_error = error.is_some() && self.retry_after_s.is_none();
+    pub fn markup(&self, language: &Language) -> Markup {
+        let in_error = self.error.is_some() && !self.is_busy;
         let email_known = !self.email.is_empty();
         let body = html! {
             div.card.stack {
-                h1 { "Sign in" }
+                h1 { (language.text("sign_in.title")) }
                 p.lead {
                     @match self.client_name {
-                        Some(client) => { "to continue to " strong { bdi { (client) } } }
-                        None => { "with your " strong { bdi { (self.org_name) } } " account" }
+                        Some(client) => (language.html("sign_in.to_client", &[("client", name(client))])),
+                        None => (language.html("sign_in.with_account", &[("organization", name(self.org_name))])),
                     }
                 }
-                @if self.is_platform { p.small { "This sign-in is for administrators of this server." } }
-                (error_notice(error.as_deref()))
+                @if self.is_platform { p.small { (language.text("sign_in.platform")) } }
+                (error_notice(language, self.error))
                 @if self.is_platform && in_error {
-                    p.small { "Users of a product sign in at the product: its accounts do not work here." }
+                    p.small { (language.text("sign_in.platform_users")) }
                 }
-                @if let Some(note) = self.note { p.notice role="status" { (note.markup()) } }
+                @if let Some(note) = self.note { p.notice role="status" { (note.markup(language)) } }
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    (Field { value: &text::mail::shown(self.email), autofocus: !email_known, in_error, ..Field::EMAIL }.markup())
-                    (Field { autofocus: email_known, in_error, ..Field::PASSWORD }.markup())
-                    button.full type="submit" { "Sign in" }
+                    (Field { value: &text::mail::shown(self.email), autofocus: !email_known, in_error, ..Field::EMAIL }.markup(language))
+                    (Field { autofocus: email_known, in_error, ..Field::PASSWORD }.markup(language))
+                    button.full type="submit" { (language.text("sign_in.title")) }
                 }
-                (self.forgotten())
+                (self.forgotten(language))
                 @if let Some(href) = self.signup_href {
-                    p.small { "New here? " a href=(href) { "Create an account" } }
+                    p.small { (language.text("sign_in.new_here")) " " a href=(href) { (language.text("sign_in.create_account")) } }
                 }
-                @if let Some(contact) = self.contact { (contact.markup()) }
+                @if let Some(contact) = self.contact { (contact.markup(language)) }
             }
         };
         // The focus goes to a field at once, so screen readers read the message with the title.
-        let title = self.note.map_or("Sign in".to_owned(), Note::title);
-        shell(&titled(error.as_deref(), &title), self.org_name, body)
+        let title = self.note.map_or(language.text("sign_in.title").to_owned(), |note| note.title(language));
+        shell(language, &titled(language, self.error.is_some(), &title), self.org_name, body)
     }
 
     /// What to do without the password. Only an administrator who can identify the user makes a link.
-    fn forgotten(&self) -> Markup {
+    fn forgotten(&self, language: &Language) -> Markup {
         html! {
             details.small {
-                summary { "Forgotten your password?" }
+                summary { (language.text("sign_in.forgotten")) }
                 @if self.is_platform {
-                    p {
-                        "Ask another owner of this server for a link to set a new one. If you have access to the \
-                         server's machine, run " code { "sarsen owner recover" } " there."
-                    }
+                    p { (language.html("sign_in.forgotten_platform", &[("command", html! { code { "sarsen owner recover" } })])) }
                 } @else {
-                    p {
-                        "Ask an administrator of " bdi { (self.org_name) } " for a link. With it you set a new password."
-                    }
+                    p { (language.html("sign_in.forgotten_organization", &[("organization", html! { bdi { (self.org_name) } })])) }
                 }
-            }
-        }
-    }
-
-    fn error_text(&self) -> Option<String> {
-        match (self.error, self.retry_after_s) {
-            (error, None) => error.map(str::to_owned),
-            (error, Some(seconds)) => {
-                let what = error.unwrap_or("Too many people are signing in right now.");
-                Some(format!("{what} Please try again in {}.", wait_in_words(seconds)))
             }
         }
     }
 }
 
 impl Note<'_> {
-    fn markup(&self) -> Markup {
-        html! {
-            @match self {
-                Note::Flash(text) => (text),
-                Note::Again(email) => {
-                    "You are signed in as " b { (address(email)) } ". Please enter your password again to go on."
-                }
-                Note::Other(email) => {
-                    "You are signed in as " b { (address(email)) } ". Sign in here with another account, or with the \
-                     same one again."
-                }
-                Note::NoOwner => {
-                    "This server has no owner yet. The link in the file " code { "setup-link.txt" } " on its machine makes \
-                     you the owner. It works for one hour; the server writes a new one when it starts."
-                }
+    fn markup(&self, language: &Language) -> Markup {
+        let of = |email: &str| [("email", html! { b { (address(email)) } })];
+        match self {
+            Note::Flash(key) => html! { (language.text(key)) },
+            Note::Again(email) => language.html("sign_in.again", &of(email)),
+            Note::Other(email) => language.html("sign_in.another", &of(email)),
+            Note::NoOwner => {
+                language.html("sign_in.no_owner", &[("file", html! { code { "setup-link.txt" } })])
             }
         }
     }
 
-    fn title(self) -> String {
+    fn title(self, language: &Language) -> String {
+        let sign_in = language.text("sign_in.title");
         match self {
-            Note::Flash(text) => format!("{text} Sign in"),
-            Note::Again(_) => "Sign in again".to_owned(),
-            Note::Other(_) => "Sign in with another account".to_owned(),
-            Note::NoOwner => "Sign in".to_owned(),
+            Note::Flash(key) => {
+                language.fill("page.flash_title", &[("flash", language.text(key)), ("title", sign_in)])
+            }
+            Note::Again(_) => language.text("sign_in.again_title").to_owned(),
+            Note::Other(_) => language.text("sign_in.another_title").to_owned(),
+            Note::NoOwner => sign_in.to_owned(),
         }
-    }
-}
-
-pub fn wait_in_words(seconds: u64) -> String {
-    match seconds {
-        0 | 1 => "a second".into(),
-        2..=90 => format!("{seconds} seconds"),
-        _ => format!("{} minutes", seconds.div_ceil(60)),
     }
 }

@@ -1,13 +1,15 @@
 //! `/o/{slug}/signup`: a new account.
 
 use maud::{Markup, html};
+use texts::Language;
 
 use super::{
     FormError,
     field::{self, Field},
-    parts::{error_notice_with, hidden_fields, text_of, titled},
+    parts::{error_notice_with, hidden_fields, name, sentence_of, titled},
     shell,
 };
+use crate::pages::language::Html as _;
 
 pub struct SignUp<'a> {
     pub org_name: &'a str,
@@ -27,37 +29,48 @@ pub struct SignUp<'a> {
 }
 
 impl SignUp<'_> {
-    pub fn markup(&self) -> Markup {
-        let error = text_of(self.error);
+    pub fn markup(&self, language: &Language) -> Markup {
+        let instead = self.is_taken.then_some((language.text("sign_up.sign_in_instead"), self.signin_href));
         let body = html! {
             div.card.stack {
-                h1 { "Create an account" }
+                h1 { (language.text("sign_up.title")) }
                 p.lead {
                     @match self.client_name {
-                        Some(client) => { "to continue to " strong { bdi { (client) } } }
-                        None => { "One account for everything from " strong { bdi { (self.org_name) } } }
+                        Some(client) => (language.html("sign_up.to_client", &[("client", name(client))])),
+                        None => (language.html("sign_up.with_account", &[("organization", name(self.org_name))])),
                     }
                 }
-                (error_notice_with(error, self.is_taken.then_some(("Sign in instead", self.signin_href))))
+                (error_notice_with(language, sentence_of(self.error), instead))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    (person_fields(self.name, self.email, self.error))
-                    button.full type="submit" { "Create account" }
+                    (person_fields(language, self.name, self.email, self.error))
+                    button.full type="submit" { (language.text("sign_up.submit")) }
                 }
-                p.small { "Have an account already? " a href=(self.signin_href) { "Sign in" } }
+                p.small { (language.text("page.have_account")) " " a href=(self.signin_href) { (language.text("page.sign_in")) } }
             }
         };
-        shell(&titled(error, "Create an account"), self.org_name, body)
+        let title = titled(language, self.error.is_some(), language.text("sign_up.title"));
+        shell(language, &title, self.org_name, body)
     }
 }
 
 /// Name, e-mail and a new password.
-pub(super) fn person_fields(name: &str, email: &str, error: Option<&FormError>) -> Markup {
-    person_fields_for(name, Field { value: email, ..Field::EMAIL }, error)
+pub(super) fn person_fields(
+    language: &Language,
+    name: &str,
+    email: &str,
+    error: Option<&FormError>,
+) -> Markup {
+    person_fields_for(language, name, Field { value: email, ..Field::EMAIL }, error)
 }
 
 /// The same with the page's own e-mail field.
-pub(super) fn person_fields_for(name: &str, email: Field<'_>, error: Option<&FormError>) -> Markup {
+pub(super) fn person_fields_for(
+    language: &Language,
+    name: &str,
+    email: Field<'_>,
+    error: Option<&FormError>,
+) -> Markup {
     let new_password = field::new_password(Field::PASSWORD.name, Field::PASSWORD.label);
-    field::fields(vec![Field { value: name, ..Field::NAME }, email, new_password], error)
+    field::fields(language, vec![Field { value: name, ..Field::NAME }, email, new_password], error)
 }

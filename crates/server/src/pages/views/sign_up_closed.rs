@@ -1,8 +1,10 @@
 //! `/o/{slug}/signup` where people cannot create accounts themselves.
 
 use maud::{Markup, html};
+use texts::Language;
 
-use super::{Contact, shell};
+use super::{Contact, parts::name, shell};
+use crate::pages::language::Html as _;
 
 pub struct SignUpClosed<'a> {
     pub org_name: &'a str,
@@ -11,18 +13,15 @@ pub struct SignUpClosed<'a> {
 }
 
 impl SignUpClosed<'_> {
-    pub fn markup(&self) -> Markup {
+    pub fn markup(&self, language: &Language) -> Markup {
         let body = html! {
             div.card.stack {
-                h1 { "Sign-up is closed" }
-                p {
-                    "The administrators of " strong { bdi { (self.org_name) } }
-                    " create the accounts here. Ask one of them for an account or an invitation."
-                }
-                @if let Some(contact) = self.contact { (contact.markup()) }
-                p { "Have an account already? " a href=(self.signin_href) { "Sign in" } }
+                h1 { (language.text("sign_up_closed.title")) }
+                p { (language.html("sign_up_closed.what", &[("organization", name(self.org_name))])) }
+                @if let Some(contact) = self.contact { (contact.markup(language)) }
+                p { (language.text("page.have_account")) " " a href=(self.signin_href) { (language.text("page.sign_in")) } }
             }
         };
-        shell("Sign-up is closed", self.org_name, body)
+        shell(language, language.text("sign_up_closed.title"), self.org_name, body)
     }
 }

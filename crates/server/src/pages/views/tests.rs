@@ -4,13 +4,21 @@ use super::samples;
 use crate::openapi::DOCUMENT;
 use crate::pages::assets::PRODUCT_SCRIPT;
 use crate::pages::views;
+use texts::Languages;
 
 const STYLESHEET: &str = include_str!("../../../assets/sarsen.css");
 
+/// In every language that is built in.
 fn every_page() -> impl Iterator<Item = (&'static str, String)> {
-    let docs = [("api-docs", views::ApiDocs(&DOCUMENT).markup())];
-    let pages = samples::all().into_iter().chain(samples::hostile()).chain(docs);
-    pages.map(|(name, page)| (name, page.into_string()))
+    let docs = [("api-docs", views::ApiDocs(&DOCUMENT).markup(Languages::built_in().english()))];
+    let languages = Languages::built_in();
+    let pages: Vec<_> = languages
+        .offered()
+        .iter()
+        .flat_map(|language| samples::all(language).into_iter().chain(samples::hostile(language)))
+        .chain(docs)
+        .collect();
+    pages.into_iter().map(|(name, page)| (name, page.into_string()))
 }
 
 #[test]
@@ -25,6 +33,51 @@ fn no_page_needs_more_than_the_strict_content_security_policy() {
             assert!(!page.contains(forbidden), "{name} contains {forbidden}");
         }
     }
+}
+
+/// The words of a page, a line for each block: what a reader sees and what a screen reader says.
+fn words(page: &str) -> String {
+    const INLINE: [&str; 7] = ["a", "b", "bdi", "code", "small", "span", "strong"];
+    let (_, page) = page.split_once("<head>").expect("a head");
+    let mut words = String::new();
+    for (index, piece) in page.split(['<', '>']).enumerate() {
+        let tag = piece.trim_start_matches('/').split(' ').next().unwrap_or_default();
+        match index % 2 {
+            0 => words.push_str(piece),
+            _ if INLINE.contains(&tag) => {}
+            _ => words.push('\n'),
+        }
+    }
+    words.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_page_is_in_every_language() {
+    for language in Languages::built_in().offered() {
+        let english_only = |name: &str| ["product_", "demo_", "dev_"].iter().any(|of| name.starts_with(of));
+        let pages = samples::all(language).into_iter().filter(|(name, _)| !english_only(name));
+        let shown: Vec<String> = pages
+            .map(|(name, page)| {
+                let page = page.into_string();
+                assert!(page.contains(&format!("<html lang=\"{}\">", language.tag())), "{name}");
+                format!("= {name}\n{}\n", words(&page))
+            })
+            .collect();
+        insta::assert_snapshot!(format!("pages_{}", language.tag()), shown.join("\n"));
+        assert_eq!(language.missing(), 0, "{language:?}");
+    }
+}
+
+#[test]
+fn a_language_that_is_written_from_right_to_left_says_so() {
+    let arabic = texts::File {
+        name: "ar.toml".to_owned(),
+        tag: "ar".to_owned(),
+        content: "[language]\ndirection = \"rtl\"".to_owned(),
+    };
+    let languages = Languages::load(&["ar".to_owned()], &[arabic]).expect("right");
+    let (_, page) = samples::all(languages.choose(None, None)).remove(0);
+    assert!(page.into_string().contains("<html lang=\"ar\" dir=\"rtl\">"));
 }
 
 #[test]
@@ -48,7 +101,7 @@ fn every_page_has_one_heading_and_at_most_one_field_with_the_focus() {
 
 #[test]
 fn an_error_is_announced_and_tied_to_its_fields() {
-    for (name, page) in samples::hostile() {
+    for (name, page) in samples::hostile(Languages::built_in().english()) {
         let page = page.into_string();
         assert_eq!(page.contains("aria-invalid"), page.contains("aria-describedby=\"form-error"), "{name}");
         assert!(!page.contains("form-error\"") || page.contains("role=\"alert\""), "{name}");
@@ -57,7 +110,7 @@ fn an_error_is_announced_and_tied_to_its_fields() {
 
 #[test]
 fn denying_needs_no_password() {
-    for (name, page) in samples::all() {
+    for (name, page) in samples::all(Languages::built_in().english()) {
         let page = page.into_string();
         if page.contains("value=\"deny\"") {
             assert!(page.contains("name=\"decision\" value=\"deny\" formnovalidate"), "{name}");

@@ -73,12 +73,14 @@ async fn without_parameters_it_asks_before_every_session_of_the_browser_ends() {
     let mut browser = ada(&server).await;
     let tokens = tokens_of(&server, &mut browser, &Ask::of(&server, "spa")).await;
     browser.sign_in("platform", "owner@sarsen.test").await;
-    for path in ["/auth/logout", "/auth/logout?", "/auth/logout?ui_locales=de", "/auth/logout?state=x"] {
+    for (path, question) in [
+        ("/auth/logout", "Sign out?"),
+        ("/auth/logout?", "Sign out?"),
+        ("/auth/logout?ui_locales=de", "Abmelden?"),
+        ("/auth/logout?state=x", "Sign out?"),
+    ] {
         let page = browser.get(path).await;
-        assert!(
-            page.body.contains("Sign out?") && page.body.contains("owner@sarsen.test"),
-            "{path}: {page:?}"
-        );
+        assert!(page.body.contains(question) && page.body.contains("owner@sarsen.test"), "{path}: {page:?}");
         assert!(is_in(&mut browser).await && browser.get("/console").await.status == 200, "{path}");
     }
     let page = browser.get("/auth/logout").await;
@@ -89,7 +91,7 @@ async fn without_parameters_it_asks_before_every_session_of_the_browser_ends() {
     let userinfo = server.get("/auth/userinfo").bearer(&tokens.text("access_token")).send().await;
     assert_eq!(userinfo.status, 401);
     let nobody = browser.get("/auth/logout?ui_locales=de").await;
-    assert!(nobody.status == 200 && nobody.body.contains("You are signed out"), "{nobody:?}");
+    assert!(nobody.status == 200 && nobody.body.contains("Sie sind abgemeldet"), "{nobody:?}");
     assert!(nobody.form().is_none() && nobody.header("set-cookie").is_empty(), "{nobody:?}");
 
     // Cookies that mean nothing, with the real one among the first.
