@@ -23,7 +23,10 @@ const OURS: [(&str, &[&str]); 15] = [
     ("identity", &["store", "text"]),
     // The one way out to other machines, and what is sent there.
     ("outgoing", &["text", "web"]),
-    ("server", &["browser", "endpoint", "identity", "live", "metrics", "outgoing", "store", "text", "texts", "web"]),
+    (
+        "server",
+        &["browser", "endpoint", "identity", "live", "metrics", "outgoing", "store", "text", "texts", "web"],
+    ),
     ("bench", &["browser"]),
     // It passes `live` and `store` on to back ends of other programs. What it needs itself of the store and the domain
     // comes through the server's re-exports.

@@ -159,6 +159,8 @@ impl Answers {
              # connections_per_network_max = 2000   # of these, those of one network\n\
              # streams_max = 10000        # open streams of /api/live\n\
              # streams_per_caller_max = 20\n\
+             # languages = [\"en\", \"de\"]    # of pages and mails, the default first\n\
+             # languages_directory = \"texts\"   # folder with texts of yours: docs/operate/languages.md\n\
              # request_log = false        # whether each request is logged\n\
              # log = \"info\"\n\
              # log_format = \"text\"        # or json\n",

@@ -55,6 +55,7 @@ fn serve_until_stopped(args: &Args, context: &Context) -> Result<()> {
     rekey::check_finished(&config)?;
     let key = secret_key(&config)?;
     warn_of_readers(&config);
+    warn_of_lacking_texts(&config);
     if let Some(folder) = &config.backup_directory.value {
         files::private_folder(folder)?;
     }
@@ -72,6 +73,21 @@ fn serve_until_stopped(args: &Args, context: &Context) -> Result<()> {
         store.close();
     }
     served
+}
+
+/// Names the languages that have not all texts.
+fn warn_of_lacking_texts(config: &Config) {
+    for language in config.texts.offered() {
+        let lacks = language.lacks();
+        if let Some(first) = lacks.first() {
+            tracing::warn!(
+                language = language.tag(),
+                texts = lacks.len(),
+                first,
+                "a language lacks texts, which are shown in English"
+            );
+        }
+    }
 }
 
 async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Certificate>) -> Result<()> {

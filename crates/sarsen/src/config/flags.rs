@@ -120,6 +120,12 @@ pub struct Flags {
     /// Of these, those of one user or API key [default: 20]
     #[arg(long, value_name = "N")]
     streams_per_caller_max: Option<String>,
+    /// Language of pages and mails, the default first; may be repeated [default: en, de]
+    #[arg(long, value_name = "TAG")]
+    languages: Vec<String>,
+    /// Folder with texts that replace those of the program, such as fr.toml [default: none]
+    #[arg(long, value_name = "FOLDER")]
+    languages_directory: Option<String>,
     /// Whether each request is logged [default: false]
     #[arg(long, value_name = "BOOL")]
     request_log: Option<String>,
@@ -178,6 +184,8 @@ impl Flags {
             one("connections_per_network_max", &self.connections_per_network_max),
             one("streams_max", &self.streams_max),
             one("streams_per_caller_max", &self.streams_per_caller_max),
+            many("languages", &self.languages),
+            one("languages_directory", &self.languages_directory),
             one("request_log", &self.request_log),
             one("log", &self.log),
             one("log_format", &self.log_format),

@@ -2,7 +2,7 @@
 //!
 //! - `settings.rs`: the table of settings: names, and what is allowed. `flags.rs`: the same as flags;
 //! - `sources.rs`: which source wins. `file.rs`: `sarsen.toml` with its lines. `value.rs`: how values are read;
-//! - `issuer.rs`, `database.rs`: the types of these two. `encryption.rs`, `mail.rs`: what the settings of TLS, of mail, need of each other. `print.rs`: `--print-config`.
+//! - `issuer.rs`, `database.rs`: the types of these two. `languages.rs`: texts in files. `encryption.rs`, `mail.rs`: what the settings of TLS, of mail, need of each other. `print.rs`: `--print-config`.
 //!
 //! An unknown or wrong setting stops the start with one line: the setting, its source, and what is allowed.
 
@@ -11,6 +11,7 @@ mod encryption;
 mod file;
 mod flags;
 mod issuer;
+mod languages;
 mod mail;
 mod print;
 mod settings;
@@ -27,16 +28,19 @@ pub use value::LogFormat;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use server::outgoing::{Allowed, Proxy, RelayAddress, Sender};
-use server::{AddressHeader, CACHE_MEMORY, Cidr, WriterLimits};
+use server::{AddressHeader, CACHE_MEMORY, Cidr, Languages, WriterLimits};
 use sources::Sources;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The default address.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7070);
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+/// The languages that are built in.
+const LANGUAGES: [&str; 2] = ["en", "de"];
 /// The variable of the secret key, in place of a file.
 pub const SECRET_KEY_VARIABLE: &str = "SARSEN_SECRET_KEY";
 /// The variable of the relay's password, in place of a file.
@@ -132,6 +136,12 @@ pub struct Config {
     pub streams_max: Setting<usize>,
     /// Of these, those of one user or API key.
     pub streams_per_caller_max: Setting<usize>,
+    /// The languages of pages and mails, the default first.
+    pub languages: Setting<Vec<String>>,
+    /// The folder with texts in place of those of the program.
+    pub languages_directory: Setting<Option<PathBuf>>,
+    /// What these two are.
+    pub texts: Arc<Languages>,
     /// Whether each request is logged.
     pub request_log: Setting<bool>,
     /// The filter of the log.
@@ -190,7 +200,13 @@ impl Config {
         if acme_cache.source.is_beside_file() {
             acme_cache.value = beside.join(&acme_cache.value);
         }
+        let languages =
+            layers.setting("languages", value::languages, || LANGUAGES.map(str::to_owned).to_vec())?;
+        let languages_directory = optional_path("languages_directory")?;
         let config = Config {
+            texts: languages::load(&languages.value, languages_directory.value.as_deref())?,
+            languages,
+            languages_directory,
             backup_directory: optional_path("backup_directory")?,
             tls_certificate: optional_path("tls_certificate")?,
             tls_key: optional_path("tls_key")?,
@@ -363,6 +379,7 @@ impl Config {
         settings.sign_up = self.sign_up.value;
         settings.sign_ups_per_network_max = self.sign_ups_per_network_max.value;
         settings.hash_threads = self.hash_threads.value;
+        settings.languages = self.texts.clone();
         settings.streams_max = self.streams_max.value;
         settings.streams_per_caller_max = self.streams_per_caller_max.value;
         settings.session_life = Duration::from_secs(u64::from(self.session_days.value) * 24 * 3600);

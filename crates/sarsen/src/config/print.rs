@@ -91,6 +91,10 @@ pub fn print(config: &Config) -> String {
     ] {
         lines.add(name, setting, Some(setting.value.to_string()));
     }
+    let languages = config.languages.value.iter().map(|tag| quoted(tag)).collect();
+    lines.add("languages", &config.languages, Some(list(languages)));
+    let folder = config.languages_directory.value.as_ref().map(|folder| quoted(&folder.display()));
+    lines.add("languages_directory", &config.languages_directory, folder);
     lines.add("request_log", &config.request_log, Some(config.request_log.value.to_string()));
     lines.add("log", &config.log, Some(quoted(&config.log.value)));
     lines.add("log_format", &config.log_format, Some(quoted(&config.log_format.value)));

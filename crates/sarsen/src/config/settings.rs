@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 39] = [
+pub(super) const SETTINGS: [Definition; 41] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -75,6 +75,8 @@ pub(super) const SETTINGS: [Definition; 39] = [
     key("connections_per_network_max", "a whole number from 1 to 1000000"),
     key("streams_max", "a whole number from 1 to 1000000"),
     key("streams_per_caller_max", "a whole number from 1 to 1000000"),
+    key("languages", "tags of languages, the default first, like [\"en\", \"de\"]"),
+    key("languages_directory", "the path of a folder"),
     key("request_log", "true or false"),
     key("log", "a filter, like info or warn,server=debug"),
     key("log_format", "text or json"),

@@ -69,6 +69,10 @@ fn an_error_is_one_line_with_the_source_and_what_is_allowed() {
         ("issuer = \"http://id.example.com\"", &[]),
         ("listen = \"0.0.0.0:7070\"", &[]),
         ("[listen]\nport = 1", &[]),
+        ("languages = []", &[]),
+        ("languages = [\"de\", \"DE\"]", &[]),
+        ("languages = [\"en\", \"fr\"]", &[]),
+        ("languages = [\"german language\"]", &[]),
         ("log = \"=\"", &[]),
         ("a = ", &[]),
         ("", &[("SARSEN_SESSION_DAYS", "never")]),
@@ -80,6 +84,28 @@ fn an_error_is_one_line_with_the_source_and_what_is_allowed() {
     .collect();
     assert!(refusals.iter().all(|text| text.lines().count() == 1 && !text.contains("hunter2")));
     insta::assert_snapshot!(refusals.join("\n"));
+}
+
+#[test]
+fn texts_of_the_directory_replace_those_of_the_program_and_a_wrong_one_stops_the_start() {
+    let case = Case::with("languages = [\"fr\", \"de\"]\nlanguages_directory = \"texts\"");
+    let write = |name: &str, content: &str| {
+        std::fs::write(case.folder.path().join("texts").join(name), content).expect("written");
+    };
+    std::fs::create_dir(case.folder.path().join("texts")).expect("made");
+    write("fr.toml", "[sign_in]\ntitle = \"Connexion\"\n");
+    write("notes.txt", "no texts");
+    let config = case.load(&[]).expect("good");
+    let settings = config.settings(&config.listen.value);
+    let shown = |accept| settings.languages.choose(None, Some(accept)).text("sign_in.title").to_owned();
+    assert_eq!([shown("fr-CH, de"), shown("de"), shown("en")], ["Connexion", "Anmelden", "Connexion"]);
+    write("fr.toml", "[sign_in]\n\ntitel = \"Connexion\"\n");
+    let expected = "texts/fr.toml line 3: there is no text sign_in.titel; use sign_in.title";
+    assert_eq!(case.refusal(&[]), expected);
+    write("fr.toml", &"#".repeat((1 << 20) + 1));
+    assert!(case.refusal(&[]).contains("a file of texts may have"));
+    std::fs::remove_dir_all(case.folder.path().join("texts")).expect("removed");
+    assert!(case.load(&[]).expect_err("no folder").to_string().contains("texts"));
 }
 
 #[test]

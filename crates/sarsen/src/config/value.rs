@@ -4,7 +4,7 @@
 use super::database::Database;
 use crate::logs;
 use server::outgoing::{Allowed, Proxy, RelayAddress, Sender};
-use server::{AddressHeader, Cidr, RequestLogFormat, is_name};
+use server::{AddressHeader, Cidr, RequestLogFormat, is_name, tag_of};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -96,6 +96,13 @@ pub(super) fn networks(raw: &RawValue) -> Option<Vec<Cidr>> {
 /// Names of hosts, without ports.
 pub(super) fn hosts(raw: &RawValue) -> Option<Vec<String>> {
     items(raw)?.into_iter().map(|item| Some(item).filter(|name| is_name(name)).map(str::to_owned)).collect()
+}
+
+/// Tags of languages, each once, as they are written: `pt-BR` for `pt-br`.
+pub(super) fn languages(raw: &RawValue) -> Option<Vec<String>> {
+    let tags = items(raw)?.into_iter().map(tag_of).collect::<Option<Vec<_>>>()?;
+    let is_new = |(index, tag): (usize, &String)| !tags[..index].contains(tag);
+    (!tags.is_empty() && tags.iter().enumerate().all(is_new)).then_some(tags)
 }
 
 /// An e-mail address as far as an ACME server needs one.

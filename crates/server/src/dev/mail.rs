@@ -13,7 +13,6 @@ use crate::web::path::Path;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse as _;
-use http::StatusCode;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
