@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 
 import pytest
@@ -111,6 +112,14 @@ def test_doctor_says_what_is_missing_without_sending_anything(tmp_path, dns):
     assert "v=DMARC1; p=none at _dmarc.elsewhere.example" in found[2][1]
     assert not sink.envelopes
     sink.stop()
+
+
+def test_doctor_does_not_wait_for_a_relay_that_says_nothing(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        settings = {"smtp_url": f"smtp://{address}", "outgoing_allow": address, "mail_from": "mail@localhost"}
+        _, out, _ = sarsen(tmp_path, "doctor", **settings)
+    assert "fail  mail           no result within 5 seconds" in out, out
 
 
 def test_a_demo_keeps_its_mails_and_a_server_has_no_such_page(demo):

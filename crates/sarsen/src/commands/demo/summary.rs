@@ -50,6 +50,7 @@ impl Summary<'_> {
         rows.push(("  as", format!("{}  {}  (administrator of {slug})", admin.email, admin.password)));
         let owner = &credentials.owner;
         rows.push(("  or", format!("{}  {}  (server owner)", owner.email, owner.password)));
+        rows.push(("Mails", format!("{issuer}/dev/mail")));
 
         let mut text = String::from("The demo is running. Ctrl-C ends it.\n\n");
         for (label, value) in rows {

@@ -113,6 +113,7 @@ impl<'a> Summary<'a> {
         let owner = &self.applied.owner;
         row(&mut text, "Console", &format!("{}  {}  (owner)", owner.email, self.credentials.owner_password));
         row(&mut text, "", &owner.sign_in_link);
+        row(&mut text, "Mails", &format!("{}/dev/mail", self.issuer));
         text
     }
 }
