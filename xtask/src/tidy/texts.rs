@@ -20,6 +20,8 @@ const ENGLISH_ONLY: [(&str, &str); 7] = [
 ];
 /// Sentences of our protocols, which programs get.
 const FOR_PROGRAMS: [&str; 1] = ["The user said no."];
+/// The sentences of the domain's errors and of problem documents, which no page shows.
+const OF_OTHERS: [&str; 2] = ["error.to_string()", "problem.detail"];
 /// What takes a key of a text, after the value that it is called on.
 const TAKERS: [&str; 6] = [".text(\"", ".fill(\"", ".count(\"", ".html(\"", "Sentence::new(\"", "of_form(\""];
 /// What an error page takes from the section that `section!` names.
@@ -49,6 +51,8 @@ fn sentences(tree: &Tree) -> Vec<String> {
         let is_wrong = |literal: &String| is_sentence(literal) && !FOR_PROGRAMS.contains(&literal.as_str());
         let wrong = literals.into_iter().filter(is_wrong);
         found.extend(wrong.map(|literal| format!("{path}: {literal:?}")));
+        let shown = OF_OTHERS.iter().filter(|of_others| code(text).contains(*of_others));
+        found.extend(shown.map(|of_others| format!("{path}: `{of_others}` is a sentence for programs")));
     }
     found
 }
@@ -183,13 +187,14 @@ fn a_sentence_in_the_code_of_a_page_is_found() {
         form.stack method="post" action="/o/acme/login" { "Sign in" }
         const POLICY: &str = "default-src 'none'; style-src 'self'";
         let name = "_known";
+        show(&error.to_string());
     "#;
     let tree = Tree::of(&[("crates/server/src/pages/views/new.rs", source)]);
     let found = sentences(&tree).join("\n");
-    for expected in ["\"Welcome\"", "\"to continue to \"", "\"Sign in\""] {
+    for expected in ["\"Welcome\"", "\"to continue to \"", "\"Sign in\"", "error.to_string()"] {
         assert!(found.contains(expected), "{expected} is not in:\n{found}");
     }
-    assert_eq!(found.lines().count(), 3, "{found}");
+    assert_eq!(found.lines().count(), 4, "{found}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use texts::Language;
 
 use super::*;
 use crate::pages::sentence::Sentence;
-use crate::pages::{scope, time};
+use crate::pages::{agent, scope, time};
 use std::time::Duration;
 
 type Pages = Vec<(&'static str, Markup)>;
@@ -165,10 +165,11 @@ pub fn places(language: &Language, name: &str, email: &str) -> Pages {
 fn signed_in_places(language: &Language, name: &str, user_email: &str) -> Pages {
     let (csrf, signout_action) = ("token", "/logout");
     let ago = |seconds| time::ago(language, seconds);
+    let browser = agent::name(language, "Firefox/140.0 (X11; Linux)");
     let (now, before, since) = (ago(0), ago(3 * 3600), ago(48 * 3600));
     let what = SCOPES.map(|scope| scope::describe(language, scope)).join(" · ");
     let sessions = [
-        SessionLine { id: "session_01", what: "Firefox on Linux", address: "203.0.113.24", signed_in: &now, current: true },
+        SessionLine { id: "session_01", what: &browser, address: "203.0.113.24", signed_in: &now, current: true },
         SessionLine { id: "session_02", what: name, address: "2001:db8::7", signed_in: &before, current: false },
     ];
     let organizations = [
