@@ -2,6 +2,8 @@
 //!
 //! The row of the key is inserted before the command runs: of two requests at once, the second waits there for the commit of
 //! the first, and then finds the answer. The caller authorizes before this, in the same transaction.
+//!
+//! There is a [`Row`] in `server/src/web/idempotency.rs`, of the API, and one in `live/src/idempotent.rs`, of mutations.
 
 use super::{KEPT, Outcome, Refused, Respond, Stored};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Every setting, by one name in three sources: `sarsen.toml`, the environment (`SARSEN_…`), a flag. The later wins.
 //!
 //! - `settings.rs`: the table of settings: names, and what is allowed. `flags.rs`: the same as flags;
-//! - `sources.rs`: which source wins. `file.rs`: `sarsen.toml` with its lines. `value.rs`: how values are read;
+//! - `sources.rs`: which source wins, and the line about a wrong value. `file.rs`: `sarsen.toml` with its lines. `value.rs`: how values are read;
 //! - `issuer.rs`, `database.rs`: the types of these two. `languages.rs`: texts in files. `encryption.rs`, `mail.rs`: what the settings of TLS, of mail, need of each other. `print.rs`: `--print-config`.
 //!
 //! An unknown or wrong setting stops the start with one line: the setting, its source, and what is allowed.

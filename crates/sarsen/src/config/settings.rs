@@ -6,9 +6,9 @@ use super::Database;
 pub(super) struct Definition {
     /// Its name: as it is in the file, `SARSEN_NAME` in the environment, `--na-me` as a flag.
     pub name: &'static str,
-    /// The name in the file. The environment has it as `SARSEN_NAME`, the command line as `--na-me`.
-    pub allowed: &'static str,
     /// The allowed values, as the end of a sentence that begins with "use".
+    pub allowed: &'static str,
+    /// Whether its value is masked where it is shown.
     pub secret: bool,
 }
 

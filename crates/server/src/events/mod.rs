@@ -1,7 +1,7 @@
 //! Live authorization state: the streams of `GET /api/live`.
 //!
 //! - `subscriber.rs`: who may open one. `streams.rs`: how many there may be, and their end when the server stops.
-//! - `user_stream.rs`: for a user's token. It shows a state and runs its query again when a key of it changes.
+//! - `user_stream.rs`: for a user's token. It shows a state and runs its query again when a key of it changes; it ends with its session.
 //! - `service_stream.rs`: for the API key of a service. It gets every event of the service's users, from a cursor on.
 //!   `hub.rs`: the one reader of the log in this process, for all of these streams. `pages.rs`: how much is read at once.
 //! - `reads.rs`: how many streams read at once. `frame.rs`: the text of events. `bodies.rs`: their JSON. `body.rs`: the body of the response.
