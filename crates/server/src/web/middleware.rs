@@ -111,7 +111,8 @@ where
     let versioned = path.starts_with("/api/");
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let about: Option<Box<str>> = slug_of(path).map(Box::from);
-    let wanted = (!versioned).then(|| WantedLanguages::of(request.uri(), request.headers()));
+    // What programs call has no pages, and many of these requests.
+    let wanted = (!shareable).then(|| WantedLanguages::of(request.uri(), request.headers()));
     let asks_first = shared && request.method() == Method::OPTIONS;
     let is_head = request.method() == Method::HEAD;
     let accepted =
