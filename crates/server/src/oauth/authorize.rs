@@ -11,7 +11,8 @@ use super::resource;
 use super::sign_in_note::Note;
 use super::wanted_level::{Step, Wanted};
 use crate::app::App;
-use crate::pages::browser::{Browser, encoded};
+use crate::pages::addresses::{self, encoded};
+use crate::pages::browser::Browser;
 use crate::pages::consent;
 use crate::pages::language::WantedLanguages;
 use crate::pages::respond::{Link, PageError, PageResult, see_other};
@@ -341,7 +342,7 @@ pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_
         };
         let sign_in = match session {
             Some(_) => sign_in::address_with(slug, prompt, &back),
-            None => sign_in::address(slug, &back),
+            None => addresses::sign_in(slug, &back),
         };
         return Ok(see_other(&sign_in, Vec::new()));
     };

@@ -10,7 +10,8 @@
 
 use super::params::Params;
 use crate::app::App;
-use crate::pages::browser::{Asked, Browser, Form, ShortForm, encoded};
+use crate::pages::addresses::{self, encoded};
+use crate::pages::browser::{Asked, Browser, Form, ShortForm};
 use crate::pages::flash::Flash;
 use crate::pages::language::UI_LOCALES;
 use crate::pages::respond::{Link, PageError, PageResult, page, see_other};
@@ -180,7 +181,7 @@ impl Request {
             Some(target) => see_other(target, cookies),
             None => {
                 cookies.extend(Flash::SignedOut.cookie(app, &client.organization_slug));
-                see_other(&sign_in::path(&client.organization_slug), cookies)
+                see_other(&addresses::sign_in_form(&client.organization_slug), cookies)
             }
         }
     }

@@ -4,13 +4,13 @@
 //! code and nothing else; nothing is approved by opening a link (RFC 8628 sections 3.3.1, 5.4). The address of the page
 //! on which the user decides has a tag that only this browser can get, by entering the code.
 
-use super::browser::{Asked, Browser, Form, encoded};
-use super::consent::switch_address;
+use super::addresses::{self, encoded};
+use super::browser::{Asked, Browser, Form};
 use super::form_errors;
 use super::respond::{PageError, PageResult, see_other};
 use super::scope;
 use super::sentence::Sentence;
-use super::sign_in::{self, active, throttled};
+use super::sign_in::{active, throttled};
 use super::sign_up::BUSY;
 use super::time::ago;
 use super::views::{ActivateConfirm, ActivateEnter, ActivateLink, ActivateSignIn, Done, SARSEN, ScopeLine};
@@ -79,7 +79,7 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
     let slug = &waiting.client.organization_slug;
     let Some(session) = browser.session(&app, slug).await? else {
         let own_address = address_of(&app, &browser, &waiting.user_code, entry);
-        return Ok(see_other(&sign_in::address(slug, &own_address), Vec::new()));
+        return Ok(see_other(&addresses::sign_in(slug, &own_address), Vec::new()));
     };
     confirm(&app, &browser, &waiting, &session, None, StatusCode::OK).await
 }
@@ -249,7 +249,7 @@ fn compare(app: &App, browser: &Browser, user_code: &str) -> Response {
 /// Redirects to the sign-in page of the organization that the user named.
 fn go_to_sign_in(app: &App, browser: &Browser, organization: &str) -> Response {
     match names::slug("organization", organization.trim()) {
-        Ok(slug) => see_other(&sign_in::address(&slug, "/activate"), Vec::new()),
+        Ok(slug) => see_other(&addresses::sign_in(&slug, "/activate"), Vec::new()),
         Err(error) => {
             let error = form_errors::of(&error);
             ask_for_sign_in(app, browser, Some(&error.sentence), StatusCode::UNPROCESSABLE_ENTITY)
@@ -316,7 +316,10 @@ async fn confirm(
         csrf: &csrf,
         hidden: &[("user_code", &shown_code), ("session", session.id.as_str())],
         action: "/activate",
-        switch_href: &switch_address(&client.organization_slug, &address_of(app, browser, user_code, entry)),
+        switch_href: &addresses::switch(
+            &client.organization_slug,
+            &address_of(app, browser, user_code, entry),
+        ),
     };
     Ok(browser.page_with(app, status, view.markup(browser.language(app))))
 }

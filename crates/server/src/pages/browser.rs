@@ -431,11 +431,6 @@ pub(super) fn encoded_pairs(form: &str) -> impl Iterator<Item = (Cow<'_, str>, C
     form_urlencoded::parse(form.as_bytes())
 }
 
-/// `text` as a part of an address's query.
-pub(crate) fn encoded(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

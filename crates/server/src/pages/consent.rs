@@ -1,13 +1,12 @@
 //! `/consent`: a user decides whether a client gets the scopes that it requests.
 
-use super::account;
+use super::addresses;
 use super::browser::{Browser, Form, is_own_page};
 use super::respond::{PageError, PageResult, see_other};
 use super::scope;
 use super::views::{Consent, ScopeLine};
 use crate::app::App;
 use crate::oauth::authorize::{self, Request};
-use crate::pages::sign_in;
 use axum::extract::State;
 use identity::consents;
 use identity::sessions::Session;
@@ -31,7 +30,7 @@ pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request
         csrf: &csrf,
         hidden: &[("next", &next), ("session", session.id.as_str())],
         action: "/consent",
-        switch_href: &switch_address(&request.client.organization_slug, &next),
+        switch_href: &addresses::switch(&request.client.organization_slug, &next),
     };
     Ok(browser.page(app, view.markup(language)))
 }
@@ -43,11 +42,6 @@ fn destination(uri: &str) -> &str {
     };
     let authority = rest.find(['/', '?']).unwrap_or(rest.len());
     &uri[..scheme.len() + "://".len() + authority]
-}
-
-/// The address at which another user signs in and comes back.
-pub(crate) fn switch_address(slug: &str, next: &str) -> String {
-    account::sign_out_address(slug, Some(&sign_in::address(slug, next)))
 }
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
@@ -69,7 +63,7 @@ async fn answer(app: &App, browser: &Browser, form: &Form) -> PageResult {
 async fn decide(app: &App, browser: &Browser, form: &Form, request: &Request) -> PageResult {
     let Some(session) = browser.session(app, &request.client.organization_slug).await? else {
         return Ok(see_other(
-            &sign_in::address(&request.client.organization_slug, &request.address(app, None)),
+            &addresses::sign_in(&request.client.organization_slug, &request.address(app, None)),
             Vec::new(),
         ));
     };

@@ -1,9 +1,8 @@
 //! `/console`: the first page of an administrator.
 
-use super::account;
+use super::addresses;
 use super::browser::Browser;
 use super::respond::{PageResult, see_other};
-use super::sign_in;
 use super::views::{Console, OrgLine};
 use crate::app::App;
 use axum::extract::State;
@@ -15,7 +14,7 @@ const SHOWN_MAX: usize = 200;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult {
     let Some(session) = browser.session(&app, PLATFORM).await? else {
-        return Ok(see_other(&sign_in::address(PLATFORM, "/console"), Vec::new()));
+        return Ok(see_other(&addresses::sign_in(PLATFORM, "/console"), Vec::new()));
     };
     let user = app.lookups.user(&session.user, app.now()).await?;
     let id = session.user.clone();
@@ -59,7 +58,7 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult 
         server: &app.settings.issuer,
         csrf: &csrf,
         signout_action: "/o/platform/logout",
-        account_href: &account::address(PLATFORM),
+        account_href: &addresses::account(PLATFORM),
     };
     Ok(browser.page(&app, view.markup(browser.language(&app))))
 }

@@ -4,7 +4,7 @@
 //! An organization that is not active has no text of its own on any page. What cannot be read is left out: every page works
 //! without it.
 
-use super::sign_in;
+use super::addresses;
 use super::views;
 use crate::app::App;
 use identity::names;
@@ -44,7 +44,7 @@ impl Contact {
 
 /// The slug of the organization that a page is about, by its path.
 pub(crate) fn slug_of(path: &str) -> Option<&str> {
-    if path == sign_in::path(PLATFORM) { Some(PLATFORM) } else { slug_below_o(path) }
+    if path == addresses::sign_in_form(PLATFORM) { Some(PLATFORM) } else { slug_below_o(path) }
 }
 
 /// The slug in `/o/{slug}/…`.

@@ -1,6 +1,7 @@
 //! `/invitation`: a user accepts the invitation of an administrator, with the account of `platform` that has the
 //! invited address, or with a new one. Opening the link changes nothing.
 
+use super::addresses;
 use super::browser::{Asked, Browser, Form};
 use super::form_errors::{self, check_new_account};
 use super::kept_link::{KeptLink, id_of};
@@ -79,7 +80,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         return accept_as_new(&app, &browser, &token, &valid, &form).await;
     }
     let Some(user) = visitor(&app, &browser).await? else {
-        return Ok(see_other(&sign_in::address(PLATFORM, HERE), Vec::new()));
+        return Ok(see_other(&addresses::sign_in(PLATFORM, HERE), Vec::new()));
     };
     let actor = app.actor(&user.id, browser.address);
     let accepted =

@@ -100,7 +100,7 @@ mod tests {
     fn the_languages_of_an_authorization_request_are_found_where_it_is_carried() {
         let request = "client_id=x&ui_locales=de%20fr";
         let twice = |path: &str, query: &str| {
-            format!("next={}", super::super::browser::encoded(&format!("{path}?{query}")))
+            format!("next={}", super::super::addresses::encoded(&format!("{path}?{query}")))
         };
         let sign_in = twice("/auth/authorize", request);
         let sign_out = twice("/o/acme/login", &sign_in);

@@ -3,6 +3,7 @@
 
 pub(crate) mod account;
 pub(crate) mod activate;
+pub(crate) mod addresses;
 pub(crate) mod agent;
 pub(crate) mod assets;
 pub(crate) mod browser;

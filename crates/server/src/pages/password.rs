@@ -3,12 +3,13 @@
 //! The secret of the link moves into a cookie ([`KeptLink`]). Opening the page does nothing; its form sets the password,
 //! once. "Not now" changes nothing, and the link stays valid.
 
+use super::addresses;
 use super::browser::{Asked, Browser, Form};
 use super::flash::Flash;
 use super::form_errors;
 use super::kept_link::{KeptLink, id_of};
 use super::respond::{Link, PageError, PageResult, section, see_other};
-use super::sign_in::{self, active, home};
+use super::sign_in::{active, home};
 use super::sign_up::{self, BUSY, Refused};
 use super::views::{FormError, SetPassword};
 use crate::app::App;
@@ -58,7 +59,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     let slug = &link.organization.slug;
     if form.get("later").is_some() {
         let said = Flash::PasswordKept.cookie(&app, slug);
-        return Ok(done(&app, see_other(&sign_in::path(slug), said.into_iter().collect())));
+        return Ok(done(&app, see_other(&addresses::sign_in_form(slug), said.into_iter().collect())));
     }
     if let Err(error) = passwords::check_for(form.text("password"), &link.user, &link.organization) {
         return Ok(show(&app, &browser, &link, Some(&form_errors::of(&error))));

@@ -1,9 +1,10 @@
 //! Responses that are pages: their headers, their cookies, and error pages.
 
+use super::addresses;
 use super::contact::{Contact, slug_below_o};
 use super::sentence::Sentence;
+use super::views;
 use super::views::Label;
-use super::{account, sign_in, views};
 use crate::app::App;
 use crate::oauth::error::OAuthError;
 use crate::web::error::{Problem, retry_after_value};
@@ -166,8 +167,8 @@ impl Link {
             Link::Start => ("problem.link_start", "/".to_owned()),
             Link::Again => ("problem.link_again", String::new()),
             Link::AgainAt(address) => ("problem.link_again", address.clone()),
-            Link::SignIn(slug) => ("page.sign_in", sign_in::path(slug)),
-            Link::Account(slug) => ("problem.link_account", account::address(slug)),
+            Link::SignIn(slug) => ("page.sign_in", addresses::sign_in_form(slug)),
+            Link::Account(slug) => ("problem.link_account", addresses::account(slug)),
         }
     }
 }

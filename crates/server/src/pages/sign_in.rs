@@ -1,7 +1,8 @@
 //! `/o/{slug}/login` and `/login`: sign-in. A signed-in user is redirected at once, unless the URL asks for a new sign-in
 //! (`prompt`). What proves who signs in is checked in `authentication/`.
 
-use super::browser::{Asked, Browser, Form, encoded, safe_next};
+use super::addresses::{self, encoded};
+use super::browser::{Asked, Browser, Form, safe_next};
 use super::contact::Contact;
 use super::flash::clear;
 use super::respond::{PageError, PageResult, section, see_other};
@@ -65,7 +66,7 @@ pub(crate) async fn post(
     form: Form,
 ) -> PageResult {
     let home = home(&slug);
-    let form_at = address(&slug, safe_next(form.get("next"), &home));
+    let form_at = addresses::sign_in(&slug, safe_next(form.get("next"), &home));
     answer(&app, &slug, &browser, &form).await.map_err(|error| error.of_form_at(form_at))
 }
 
@@ -116,24 +117,14 @@ impl Prompt {
     }
 }
 
-/// The sign-in page of an organization. It redirects to `next` after a sign-in, and at once for a signed-in user.
-pub(crate) fn address(slug: &str, next: &str) -> String {
-    format!("{}?next={}", path(slug), encoded(next))
-}
-
-/// The same with the e-mail address filled in.
+/// The sign-in page with the e-mail address filled in. It redirects to `next` after a sign-in.
 pub(crate) fn address_for(slug: &str, email: &str, next: &str) -> String {
-    format!("{}?email={}&next={}", path(slug), encoded(email), encoded(next))
+    format!("{}?email={}&next={}", addresses::sign_in_form(slug), encoded(email), encoded(next))
 }
 
 /// The sign-in page that also asks a signed-in user, and then redirects to `next`.
 pub(crate) fn address_with(slug: &str, prompt: Prompt, next: &str) -> String {
-    format!("{}?prompt={}&next={}", path(slug), prompt.word(), encoded(next))
-}
-
-/// The address of an organization's form.
-pub(crate) fn path(slug: &str) -> String {
-    if slug == PLATFORM { "/login".to_owned() } else { format!("/o/{slug}/login") }
+    format!("{}?prompt={}&next={}", addresses::sign_in_form(slug), prompt.word(), encoded(next))
 }
 
 /// The organization with this slug, if sign-in is open there.
@@ -215,7 +206,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
     let csrf = browser.csrf(app);
     let home = home(&organization.slug);
     let next = safe_next(shown.next, &home);
-    let action = path(&organization.slug);
+    let action = addresses::sign_in_form(&organization.slug);
     let sign_up = sign_up::address(&organization.slug, next);
     let product = product(app, organization, next).await;
     let contact = Contact::of(app, organization).await;

@@ -3,7 +3,8 @@
 //! A form with an address that is taken says so. It cannot hide that: without mail, a free address ends in a session at
 //! once, and a taken one cannot. See docs/design/0031.
 
-use super::browser::{Asked, Browser, Form, encoded, safe_next};
+use super::addresses::{self, encoded};
+use super::browser::{Asked, Browser, Form, safe_next};
 use super::contact::Contact;
 use super::form_errors::{self, check_new_account};
 use super::respond::PageResult;
@@ -124,7 +125,7 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
 
 async fn closed(app: &App, browser: &Browser, organization: &Organization, next: Option<&str>) -> Response {
     let home = home(&organization.slug);
-    let sign_in = sign_in::address(&organization.slug, safe_next(next, &home));
+    let sign_in = addresses::sign_in(&organization.slug, safe_next(next, &home));
     let contact = Contact::of(app, organization).await;
     let view = SignUpClosed {
         org_name: &organization.name,
@@ -156,7 +157,7 @@ async fn show(
     let next = safe_next(fields.next, &home);
     let sign_in = match fields.is_taken {
         true => sign_in::address_for(&organization.slug, fields.email, next),
-        false => sign_in::address(&organization.slug, next),
+        false => addresses::sign_in(&organization.slug, next),
     };
     let product = sign_in::product(app, organization, next).await;
     let view = SignUp {

@@ -4,7 +4,8 @@
 
 use super::{Credentials, DemoClient, DemoProduct, no_demo, shell_word};
 use crate::app::App;
-use crate::pages::browser::{Asked, cookies, encoded};
+use crate::pages::addresses::encoded;
+use crate::pages::browser::{Asked, cookies};
 use crate::pages::respond::{PageError, PageResult, english_page, live_page, see_other};
 use crate::pages::views::{Accent, Product, ProductUser};
 use crate::web::path::Path;

@@ -1,12 +1,11 @@
 //! `POST /o/{slug}/account/consents`: a user withdraws a consent. The tokens that the client has of them end, and it asks
 //! again the next time.
 
-use super::address;
 use crate::app::App;
+use crate::pages::addresses;
 use crate::pages::browser::{Browser, Form};
 use crate::pages::flash::Flash;
 use crate::pages::respond::{PageError, PageResult, see_other};
-use crate::pages::sign_in;
 use crate::web::path::Path;
 use axum::extract::State;
 use identity::consents;
@@ -18,13 +17,13 @@ pub(crate) async fn post(
     browser: Browser,
     form: Form,
 ) -> PageResult {
-    answer(&app, &slug, &browser, &form).await.map_err(|error| error.of_form_at(address(&slug)))
+    answer(&app, &slug, &browser, &form).await.map_err(|error| error.of_form_at(addresses::account(&slug)))
 }
 
 async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageResult {
     browser.check_csrf(app, form)?;
     let Some(session) = browser.session(app, slug).await? else {
-        return Ok(see_other(&sign_in::address(slug, &address(slug)), Vec::new()));
+        return Ok(see_other(&addresses::sign_in(slug, &addresses::account(slug)), Vec::new()));
     };
     let Ok(client) = ClientId::parse(form.text("withdraw")) else {
         return Err(PageError::bad("problem.request.no_consent"));
@@ -38,10 +37,10 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
             break;
         }
     }
-    Ok(see_other(&address(slug), Flash::ConsentWithdrawn.cookie(app, slug).into_iter().collect()))
+    Ok(see_other(&addresses::account(slug), Flash::ConsentWithdrawn.cookie(app, slug).into_iter().collect()))
 }
 
 /// The address of the form.
 pub(crate) fn form_address(slug: &str) -> String {
-    format!("{}/consents", address(slug))
+    format!("{}/consents", addresses::account(slug))
 }

@@ -6,7 +6,7 @@ pub(crate) mod password;
 pub(crate) mod sessions;
 
 use super::agent;
-use super::browser::{Asked, Browser, Form, encoded, is_own_page, safe_next};
+use super::browser::{Asked, Browser, Form, is_own_page, safe_next};
 use super::flash::{Flash, clear};
 use super::respond::{PageResult, see_other};
 use super::scope;
@@ -14,6 +14,7 @@ use super::sign_in::{self, Prompt, home};
 use super::time::ago;
 use super::views::{Account, ConsentLine, SessionLine, SignOut};
 use crate::app::App;
+use crate::pages::addresses;
 use crate::web::path::Path;
 use axum::extract::State;
 use identity::consents::Consent;
@@ -25,7 +26,7 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
     let wanted = slug.clone();
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     let Some(session) = browser.session(&app, &slug).await? else {
-        return Ok(see_other(&sign_in::address(&slug, &address(&slug)), Vec::new()));
+        return Ok(see_other(&addresses::sign_in(&slug, &addresses::account(&slug)), Vec::new()));
     };
     let now = app.now();
     let user = app.lookups.user(&session.user, now).await?;
@@ -72,8 +73,8 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         name: &user.profile.name,
         csrf: &csrf,
         flash: flash.map(Flash::text),
-        signout_action: &sign_out_address(&slug, None),
-        end_action: &format!("{}/sessions", address(&slug)),
+        signout_action: &addresses::sign_out(&slug, None),
+        end_action: &format!("{}/sessions", addresses::account(&slug)),
         password_href: &password::address(&slug),
         switch_href: &sign_in::address_with(&slug, Prompt::SelectAccount, &home(&slug)),
         sessions: &lines,
@@ -93,11 +94,6 @@ fn allowed(language: &Language, consent: &Consent) -> String {
     what.join(" · ")
 }
 
-/// The account page of an organization.
-pub(crate) fn address(slug: &str) -> String {
-    format!("/o/{slug}/account")
-}
-
 /// The name of a session for people: the browser, or the program that was signed in.
 fn name(language: &Language, session: &Session) -> String {
     match session.kind.as_str() {
@@ -114,16 +110,10 @@ pub(crate) async fn sign_out(
 ) -> PageResult {
     let next = form.get("next").filter(|next| is_own_page(next));
     let left = match browser.check_csrf(&app, &form) {
-        Ok(()) => leave(&app, &slug, &browser, next.unwrap_or(&sign_in::path(&slug))).await,
+        Ok(()) => leave(&app, &slug, &browser, next.unwrap_or(&addresses::sign_in_form(&slug))).await,
         Err(error) => Err(error),
     };
-    left.map_err(|error| error.of_form_at(sign_out_address(&slug, next)))
-}
-
-/// The question before a sign-out that leads to `next`.
-pub(crate) fn sign_out_address(slug: &str, next: Option<&str>) -> String {
-    let path = format!("/o/{slug}/logout");
-    next.map_or(path.clone(), |next| format!("{path}?next={}", encoded(next)))
+    left.map_err(|error| error.of_form_at(addresses::sign_out(&slug, next)))
 }
 
 /// Ends the browser's own session and redirects to one of our pages.
@@ -147,7 +137,7 @@ pub(crate) async fn ask_sign_out(
     let wanted = slug.clone();
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     let csrf = browser.csrf(&app);
-    let action = sign_out_address(&slug, None);
+    let action = addresses::sign_out(&slug, None);
     let view = SignOut {
         brand: &organization.name,
         user_emails: &[&user.email],

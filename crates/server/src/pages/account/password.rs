@@ -3,13 +3,14 @@
 
 use crate::app::App;
 use crate::authentication::{self, Attempt, by_password};
+use crate::pages::addresses;
 use crate::pages::browser::{Browser, Form};
 use crate::pages::flash::Flash;
 use crate::pages::form_errors;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sent_again::SENT_AGAIN_WITHIN;
 use crate::pages::sentence::Sentence;
-use crate::pages::sign_in::{self, active, throttled};
+use crate::pages::sign_in::{active, throttled};
 use crate::pages::sign_up::{self, BUSY, Refused};
 use crate::pages::views::{ChangePassword, FormError, OldPassword};
 use crate::web::error::retry_after_value;
@@ -97,7 +98,7 @@ pub(crate) async fn post(
 async fn changed_page(app: &App, slug: &str, user: &User, browser: &Browser) -> PageResult {
     let user = app.lookups.user(&user.id, app.now()).await?;
     let cookies = [Flash::PasswordChanged.cookie(app, slug), browser.known_cookie(app, &user)];
-    Ok(see_other(&super::address(slug), cookies.into_iter().flatten().collect()))
+    Ok(see_other(&addresses::account(slug), cookies.into_iter().flatten().collect()))
 }
 
 /// Whether the password was changed to this one a moment ago: the form was sent twice.
@@ -113,11 +114,11 @@ async fn is_changed_to(app: &App, asking: &Asking, new: &str, browser: &Browser)
 
 /// The address of the form.
 pub(crate) fn address(slug: &str) -> String {
-    format!("{}/password", super::address(slug))
+    format!("{}/password", addresses::account(slug))
 }
 
 fn to_sign_in(slug: &str) -> Response {
-    see_other(&sign_in::address(slug, &address(slug)), Vec::new())
+    see_other(&addresses::sign_in(slug, &address(slug)), Vec::new())
 }
 
 /// The signed-in user, and the proof that the browser's user is that person.
@@ -155,7 +156,7 @@ impl Asking {
             old: self.old,
             csrf: &csrf,
             action: &address(slug),
-            account_href: &super::address(slug),
+            account_href: &addresses::account(slug),
             error,
         };
         let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
