@@ -1,8 +1,9 @@
 //! What a handler may touch: one cheap-clone handle.
 
-use crate::api::subscription::SubscriptionAnswers;
+use crate::api::subscription_answers::SubscriptionAnswers;
 use crate::clock::Clock;
-use crate::events::Streams;
+use crate::dev::demo::Demo;
+use crate::events::{Log, Streams};
 use crate::jobs::backups::Schedule;
 use crate::jobs::backups::schedule::{Backups, Counts};
 use crate::jobs::janitor::Janitor;
@@ -18,8 +19,7 @@ use crate::limits::sign_ups::SignUps;
 use crate::limits::turns::Turns;
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
-use crate::operation::metrics::Metrics;
-use crate::router::router;
+use crate::operation::counters::Metrics;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::pending_device_codes::PendingDeviceCodes;
@@ -134,7 +134,7 @@ pub struct Parts {
     /// Encoded responses of `GET /api/subscription`.
     pub(crate) subscription_answers: SubscriptionAnswers,
     /// Whether writes are possible.
-    pub(crate) presence: Presence,
+    pub(crate) presence: Arc<Presence>,
     /// The id of this instance among those on the same database.
     pub(crate) instance: String,
     /// How to behave.
@@ -180,13 +180,13 @@ pub struct Parts {
     /// Where the addresses of clients come from.
     pub(crate) address_sources: AddressSources,
     /// Backups that the schedule has made.
-    pub(crate) backup_counts: Counts,
+    pub(crate) backup_counts: Arc<Counts>,
     /// Names requests.
     pub(crate) request_ids: RequestIds,
     /// Logs requests, when that is on.
     pub(crate) request_log: Option<RequestLog>,
     /// The demo's sample products, when this is a demo.
-    pub(crate) demo: Option<crate::dev::demo::Demo>,
+    pub(crate) demo: Option<Demo>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
@@ -206,19 +206,22 @@ impl App {
         secret_key: SecretKey,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
-        demo: Option<crate::dev::demo::Demo>,
+        demo: Option<Demo>,
     ) -> Result<App, identity::Error> {
         let mut seed = [0; 8];
         random.fill(&mut seed);
+        let hash_lane = HashLane::start(settings.hash_threads, settings.hash_nice, random.clone());
+        let user_codes = UserCodes::new(&secret_key, &*random)?;
+        let instance = identity::secrets::secret(&*random);
         Ok(App(Arc::new(Parts {
             lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
             subscription_answers: SubscriptionAnswers::new(store.clone()),
-            hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice, random.clone()),
+            hash_lane,
             streams: Arc::default(),
             lists: Turns::default(),
             long_polls: Arc::default(),
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
-            user_codes: UserCodes::new(&secret_key, &*random)?,
+            user_codes,
             last_seen: LastSeen::default(),
             key_use: KeyUse::default(),
             failed_sign_ins: Arc::default(),
@@ -229,18 +232,18 @@ impl App {
             pending_codes: Quota::default(),
             keyed_writes: CallerCounts::in_quarters_of_an_hour(),
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
-            metrics: Metrics::new(router().listed()),
+            metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
             address_sources: AddressSources::default(),
-            backup_counts: Counts::default(),
+            backup_counts: Arc::default(),
             request_ids: RequestIds::new(seed),
             request_log: settings
                 .request_log
                 .filter(|_| tracing::enabled!(target: "request", tracing::Level::INFO))
                 .map(|format| RequestLog::start(format, std::io::stderr())),
             demo,
-            presence: Presence::default(),
-            instance: identity::secrets::secret(&*random),
+            presence: Arc::new(Presence::new(store.clone(), clock.clone(), instance.clone())),
+            instance,
             store,
             settings,
             secret_key,
@@ -290,7 +293,14 @@ impl App {
 
     /// Makes the backups of the schedule, if there is one.
     pub(crate) fn backups(&self) -> Option<Backups> {
-        Backups::new(self)
+        let schedule = self.settings.backups.clone()?;
+        let (secret_key, counts) = (self.secret_key.clone(), self.backup_counts.clone());
+        Some(Backups::new(self.store.clone(), secret_key, self.clock.clone(), counts, schedule))
+    }
+
+    /// The log of events, for those who read it.
+    pub(crate) fn log(&self) -> Log {
+        Log::new(self.store.clone(), self.clock.clone())
     }
 
     /// What takes mails, if this server sends any.

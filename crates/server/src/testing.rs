@@ -6,7 +6,6 @@ pub mod full_lane;
 pub mod parsers;
 
 use crate::dev::demo::{self, Credentials, Demo};
-use crate::jobs::presence;
 use crate::openapi::contract;
 /// Objects as the description of the API has them, for tests above this crate.
 pub use crate::openapi::contract::examples as described_examples;
@@ -268,12 +267,12 @@ impl TestServer {
 
     /// One turn of its presence, as of an instance that serves.
     pub async fn renew_presence(&self) -> identity::Result<()> {
-        presence::renew(&self.app).await
+        self.app.presence.renew().await
     }
 
     /// How far the clock of the database server is ahead of this server's; none for a file.
     pub async fn clock_skew_ms(&self) -> identity::Result<Option<i64>> {
-        presence::clock_skew_ms(&self.app).await
+        self.app.presence.clock_skew_ms().await
     }
 
     /// Nobody can write to this table of its database until the value is dropped. None for a file.
@@ -288,7 +287,7 @@ impl TestServer {
 
     /// The reader of events goes on.
     pub fn release_events(&self) {
-        self.app.streams.hub.release(&self.app);
+        self.app.streams.hub.release(self.app.log());
     }
 
     /// Stops it and starts it again on the same database, with the usual settings. The clock goes on.

@@ -80,19 +80,16 @@ pub(crate) struct RemoveQuery {
     revoke: Option<String>,
 }
 
-/// The one word of `revoke`.
-pub(crate) const REVOKE_MADE: &str = "made";
-
 impl RemoveQuery {
     /// Whether what the administrator made is revoked.
     pub(super) fn revokes(&self) -> Result<bool> {
         let mut errors = FieldErrors::default();
-        let wrong = self.revoke.as_deref().filter(|word| *word != REVOKE_MADE);
+        let wrong = self.revoke.as_deref().filter(|word| *word != words::REVOKE_MADE);
         if let Some(word) = wrong {
             errors.note(
                 "not_allowed",
                 "revoke".to_owned(),
-                &format!("{word:?} is not allowed; use {REVOKE_MADE}"),
+                &format!("{word:?} is not allowed; use {}", words::REVOKE_MADE),
             );
         }
         errors.finish_query()?;

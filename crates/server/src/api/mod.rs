@@ -16,6 +16,7 @@ pub(crate) mod platform;
 pub(crate) mod service;
 pub(crate) mod services;
 pub(crate) mod subscription;
+pub(crate) mod subscription_answers;
 pub(crate) mod subscriptions;
 pub(crate) mod user;
 pub(crate) mod users;

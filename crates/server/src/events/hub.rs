@@ -9,8 +9,7 @@
 
 use super::bodies::{MemberBody, RevokedBody, ServiceBody, UserChangedBody, administers};
 use super::frame;
-use super::pages::{HUB_BYTES, PageSize, page};
-use crate::app::App;
+use super::pages::{HUB_BYTES, Log, PageSize, page};
 use bytes::Bytes;
 use identity::events::{self, Delivered, EVENTS, Event, Listening, Page};
 use identity::ids::{ApiKeyId, OrganizationId, ServiceId};
@@ -156,10 +155,10 @@ pub(super) struct Subscribed {
 
 impl Hub {
     /// Adds a stream, which gets events once it has [`Subscribed::joined`].
-    pub(super) fn subscribe(self: &Arc<Hub>, app: &App, listening: Listening, key: ApiKeyId) -> Subscribed {
+    pub(super) fn subscribe(self: &Arc<Hub>, log: Log, listening: Listening, key: ApiKeyId) -> Subscribed {
         let (subscribed, runs) = self.add(listening, key);
         if !runs {
-            tokio::spawn(run(app.clone(), self.clone()));
+            tokio::spawn(run(log, self.clone()));
         }
         self.wake.notify_one();
         subscribed
@@ -295,8 +294,8 @@ impl Hub {
 
     /// Ends [`Hub::hold`].
     #[cfg(feature = "testing")]
-    pub(crate) fn release(self: &Arc<Hub>, app: &App) {
-        tokio::spawn(run(app.clone(), self.clone()));
+    pub(crate) fn release(self: &Arc<Hub>, log: Log) {
+        tokio::spawn(run(log, self.clone()));
     }
 
     /// Ends all streams: the log cannot be read on from where the reader is.
@@ -366,16 +365,16 @@ fn write(event: &Event, id: Option<&dyn Display>) -> identity::Result<String> {
 }
 
 /// Reads the log while there are streams.
-async fn run(app: App, hub: Arc<Hub>) {
+async fn run(log: Log, hub: Arc<Hub>) {
     let (mut cursor, mut size) = (None, PageSize::default());
     let failures = LogInterval::second();
     while let Some(reading) = hub.begin_read() {
         let read = match &cursor {
-            None => begin(&app).await,
+            None => begin(&log).await,
             Some(cursor) => {
                 size.read(|entries| {
-                    let mut page = page(&app, cursor, entries, HUB_BYTES, &reading.services);
-                    query(&app, move |snapshot| Ok(page(snapshot)?.map(Written::from)))
+                    let mut page = page(&log, cursor, entries, HUB_BYTES, &reading.services);
+                    query(&log, move |snapshot| Ok(page(snapshot)?.map(Written::from)))
                 })
                 .await
             }
@@ -408,7 +407,7 @@ async fn run(app: App, hub: Arc<Hub>) {
         }
         let woken = hub.wake.clone();
         // Without a watch there is a new entry already.
-        if let Some(_watch) = app.store.watch(&[EVENTS.key()], answer.seen, move || woken.notify_one()) {
+        if let Some(_watch) = log.store.watch(&[EVENTS.key()], answer.seen, move || woken.notify_one()) {
             // The end of the time means the same as a call: read.
             let _ = tokio::time::timeout(EVERY, hub.wake.notified()).await;
         }
@@ -416,21 +415,21 @@ async fn run(app: App, hub: Arc<Hub>) {
 }
 
 /// A page without events, whose end is that of the log.
-async fn begin(app: &App) -> identity::Result<Answer<Option<Written>>> {
-    let history = app.store.log_history();
+async fn begin(log: &Log) -> identity::Result<Answer<Option<Written>>> {
+    let history = log.store.log_history();
     let empty = move |snapshot: &mut Snapshot<'_>| {
         let end = events::begin(snapshot, history)?;
         let (delivered, numbers, invalid) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Some(Page { delivered, numbers, end, is_full: false, invalid }.into()))
     };
-    query(app, empty).await
+    query(log, empty).await
 }
 
 async fn query<T: Send + 'static>(
-    app: &App,
+    log: &Log,
     query: impl FnMut(&mut Snapshot<'_>) -> identity::Result<T> + Send + 'static,
 ) -> identity::Result<Answer<T>> {
-    app.store.query(Read::default().in_background(), query).await
+    log.store.query(Read::default().in_background(), query).await
 }
 
 impl Subscribed {

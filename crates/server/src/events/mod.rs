@@ -21,5 +21,6 @@ mod streams;
 mod subscriber;
 mod user_stream;
 
+pub(crate) use pages::Log;
 pub(crate) use streams::Streams;
 pub(crate) use subscriber::Subscriber;

@@ -1,11 +1,11 @@
 //! Reads of the log in pages, whose size follows what the database can do in time.
 
-use crate::app::App;
+use crate::clock::Clock;
 use identity::Error;
 use identity::events::{self, Listening, Page};
 use std::future::Future;
 use std::sync::Arc;
-use store::{LogCursor, Snapshot};
+use store::{LogCursor, Snapshot, Store};
 
 /// Entries that are read at once.
 const ENTRIES_MAX: usize = 200;
@@ -17,16 +17,29 @@ pub(super) const HUB_BYTES: usize = 8 * 1024 * 1024;
 /// The same for a page that a stream reads by itself. It lasts as long as its client takes to read it, and there may be thousands.
 pub(super) const OWN_BYTES: usize = 256 * 1024;
 
+/// The log of events: the database, and the time by which entries are delivered.
+#[derive(Clone)]
+pub(crate) struct Log {
+    pub(super) store: Store,
+    clock: Arc<dyn Clock>,
+}
+
+impl Log {
+    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>) -> Log {
+        Log { store, clock }
+    }
+}
+
 /// The query for the events behind a cursor: up to so many entries. `None` if the cursor is too old or belongs to another
 /// history.
 pub(super) fn page(
-    app: &App,
+    log: &Log,
     cursor: &LogCursor,
     entries: usize,
     bytes_max: usize,
     services: &Arc<[Listening]>,
 ) -> impl FnMut(&mut Snapshot<'_>) -> identity::Result<Option<Page>> + Clone + Send + use<> {
-    let (history, now) = (app.store.log_history(), app.now());
+    let (history, now) = (log.store.log_history(), log.clock.now());
     let (cursor, services) = (cursor.clone(), services.clone());
     move |snapshot| events::deliver(snapshot, &cursor, history, entries, &services, bytes_max, now)
 }

@@ -96,7 +96,7 @@ impl Reader {
         let (mut cursor, mut size, mut known) = (start, PageSize::default(), HashSet::new());
         // The hub gives nothing of what was read before. It may be all that the log has.
         self.catch_up(&mut stream, &mut cursor, &mut size, None).await?;
-        let mut events = stream.hub().subscribe(&self.app, self.listening.clone(), self.key.id.clone());
+        let mut events = stream.hub().subscribe(self.app.log(), self.listening.clone(), self.key.id.clone());
         let mut heartbeat = tokio::time::interval(self.app.settings.stream_heartbeat);
         heartbeat.reset();
         loop {
@@ -223,7 +223,7 @@ impl Reader {
         loop {
             let page = {
                 let mut read = pin!(size.read(|entries| {
-                    let page = page(&self.app, cursor, entries, OWN_BYTES, &services);
+                    let page = page(&self.app.log(), cursor, entries, OWN_BYTES, &services);
                     self.app.streams.reads.catch_up(&self.app.store, &self.listening.organization, page)
                 }));
                 // Others of the organization may read before it. Nothing here waits for the client: the read has a turn, which

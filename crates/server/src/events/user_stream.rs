@@ -8,7 +8,7 @@
 use super::bodies::{AdministersBody, administers};
 use super::frame;
 use super::streams::{Caller, Ended, Stream};
-use crate::api::subscription::SubscriptionBody;
+use crate::api::subscription_answers::SubscriptionBody;
 use crate::api::users::AccountBody;
 use crate::app::App;
 use crate::web::auth::ServiceUser;

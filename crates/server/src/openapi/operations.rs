@@ -4,7 +4,7 @@
 use super::Description;
 use crate::api::{
     administrators, audit, billing, branding, clients, customers, invitations, keys, live, organizations,
-    plans, platform, service, services, subscription, subscriptions, user, users,
+    plans, platform, service, services, subscription, subscription_answers, subscriptions, user, users,
 };
 use crate::webhooks;
 use identity::api_keys::SERVICE_SCOPES;
@@ -25,7 +25,7 @@ fn of_services(api: &mut Description) {
     api.tag("Signed-in user", "What a service reads about the user whose access token it has.");
     api.add(Get, "/api/subscription", subscription::get, "getEntitlement", "Get what the user may use")
         .text("The answer names the plan `free` if the user has no subscription.")
-        .answers::<subscription::AnswerBody<'_>>(200);
+        .answers::<subscription_answers::AnswerBody<'_>>(200);
     api.add(Get, "/api/user", user::get, "getSignedInUser", "Get the user")
         .answers::<user::UserBody<'_>>(200);
     api.add(Get, "/api/live", live::get, "streamEvents", "Stream changes")

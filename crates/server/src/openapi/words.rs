@@ -1,6 +1,5 @@
 //! Fields with a few allowed words, and other text fields with a form of their own. The words are those of the domain.
 
-use crate::api::administrators::REVOKE_MADE;
 use identity::administrators::Role;
 use identity::api_keys::SERVICE_SCOPES;
 use identity::branding;
@@ -170,6 +169,9 @@ pub(crate) fn role() -> ObjectBuilder {
         "A member reads, an admin also writes, an owner also administers the administrators.",
     ))
 }
+
+/// The one word of [`revoke`].
+pub(crate) const REVOKE_MADE: &str = "made";
 
 /// What is revoked with an administrator.
 pub(crate) fn revoke() -> ObjectBuilder {

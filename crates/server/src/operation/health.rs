@@ -2,7 +2,6 @@
 //! stopping.
 
 use crate::app::App;
-use crate::jobs::presence;
 use crate::web::error::{Problem, Result};
 use axum::extract::State;
 use identity::organizations::{self, PLATFORM};
@@ -38,8 +37,8 @@ pub(crate) async fn check(app: &App) -> Result<()> {
     }
     if !app.store.is_shared() || !app.presence.has_written() {
         let ended = app.presence.ended();
-        let trying = app.clone();
-        tokio::spawn(async move { presence::renew(&trying).await });
+        let presence = app.presence.clone();
+        tokio::spawn(async move { presence.renew().await });
         // If writes were possible the last time, an answer does not wait for a queue. If not, it may have been long ago: only
         // this try counts.
         let most = if app.presence.problem(now).is_none() { LOOK_MAX } else { TRY_MAX };

@@ -4,7 +4,7 @@
 //! argument names the audience; those for administration are in `administration.rs`, those for
 //! the API keys of services in `service_key.rs`.
 
-use crate::api::subscription::Answer;
+use crate::api::subscription_answers::Answer;
 use crate::app::App;
 use crate::web::error::Problem;
 use axum::extract::FromRequestParts;

@@ -4,7 +4,6 @@
 
 use super::middleware;
 use crate::app::App;
-use crate::jobs::presence;
 use crate::router::router;
 use axum::body::Body;
 use axum::response::Response;
@@ -36,7 +35,9 @@ pub async fn serve_on(app: App, bound: Bound, mut limits: Limits) -> std::io::Re
     let (stop, stopped) = watch::channel(false);
     let jobs = if app.settings.housekeeping { Jobs::start(&app, &stopped)? } else { Jobs::default() };
     let jobs = Mutex::new(jobs);
-    web::serve_on(Serving { app, routes: router(), stop, jobs }, bound, limits).await
+    let routes = router();
+    app.metrics.count(routes.listed());
+    web::serve_on(Serving { app, routes, stop, jobs }, bound, limits).await
 }
 
 struct Serving {
@@ -60,7 +61,7 @@ impl Jobs {
         let work = app.work().start().map_err(std::io::Error::other)?;
         let presence = app.store.is_shared();
         Ok(Jobs {
-            presence: presence.then(|| tokio::spawn(presence::run(app.clone(), stopped.clone()))),
+            presence: presence.then(|| tokio::spawn(app.presence.clone().run(stopped.clone()))),
             work: Some(work),
             others: std::iter::once(tokio::spawn(write_failed_sign_ins(app.clone(), stopped.clone())))
                 .chain(app.backups().map(|backups| tokio::spawn(backups.run(stopped.clone()))))
@@ -118,7 +119,7 @@ impl Service for Serving {
         }
         if let Some(presence) = presence {
             presence.abort();
-            presence::end(&self.app).await;
+            self.app.presence.end().await;
         }
         self.write_last_rows().await;
         let store = self.app.store.clone();

@@ -58,7 +58,10 @@ async fn serve(app: &App, bound: server::Bound) -> Result<server::Running> {
 
 /// Signs in an account, if there is one that can. Returns its e-mail address.
 async fn sign_in(app: &App, issuer: &str) -> Result<Option<String>> {
-    let Some((email, link)) = backups::sign_in_link(app).await.map_err(|error| failed(&error))? else {
+    let Some((email, link)) = backups::sign_in_link(&app.store, app.system(), app.random())
+        .await
+        .map_err(|error| failed(&error))?
+    else {
         return Ok(None);
     };
     let (shown, issuer) = (email.clone(), issuer.to_owned());

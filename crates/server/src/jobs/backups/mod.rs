@@ -8,7 +8,7 @@ pub(crate) mod schedule;
 pub use schedule::{Found, Schedule};
 pub use store::backup::{SchemaDifferences, restore};
 
-use crate::app::App;
+use identity::audit::Actor;
 use identity::database_move::check_finished;
 use identity::ids::LinkId;
 use identity::links::{self, NewLink, Purpose};
@@ -177,8 +177,12 @@ pub async fn is_served(store: &Store, now: Time) -> Result<bool> {
 }
 
 /// A link that signs in an account of this database, with its e-mail address. `None` if no account can sign in.
-pub async fn sign_in_link(app: &App) -> Result<Option<(String, String)>> {
-    let found = app.store.read(|snapshot| {
+pub async fn sign_in_link(
+    store: &Store,
+    actor: Actor,
+    random: &dyn Random,
+) -> Result<Option<(String, String)>> {
+    let found = store.read(|snapshot| {
         for user in users::newest(snapshot, CANDIDATES)? {
             let organization = organizations::get(snapshot, &user.organization)?;
             if user.suspended_at.is_none() && organization.status == Status::Active {
@@ -188,10 +192,10 @@ pub async fn sign_in_link(app: &App) -> Result<Option<(String, String)>> {
         Ok(None)
     });
     let Some((user, slug)) = found.await? else { return Ok(None) };
-    let (now, actor) = (app.now(), app.system());
-    let id = LinkId::new(now, app.random());
-    let new = NewLink::generate(id, Purpose::SignIn, Some(user.id.clone()), now + links::LIFE, app.random());
+    let now = actor.now;
+    let id = LinkId::new(now, random);
+    let new = NewLink::generate(id, Purpose::SignIn, Some(user.id.clone()), now + links::LIFE, random);
     let (path, email) = (format!("/o/{slug}/link?token={}", new.token), user.email.clone());
-    app.store.write("user.sign_in_link", move |tx| links::create_for(tx, &user, &new, &actor)).await?;
+    store.write("user.sign_in_link", move |tx| links::create_for(tx, &user, &new, &actor)).await?;
     Ok(Some((email, path)))
 }

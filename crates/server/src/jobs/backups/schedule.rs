@@ -1,14 +1,15 @@
 //! Backups by the clock. The names of the files have their times, so that a restart continues the schedule. A name with a
 //! time that has not come yet is from a clock that was ahead: such a file is not counted and not removed.
 
-use crate::app::App;
+use crate::clock::Clock;
 use identity::secrets::SecretKey;
 use metrics::Page;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use store::Time;
 use store::backup::{self, MarkKey};
+use store::{Store, Time};
 use tokio::sync::watch;
 
 /// How often the schedule is looked at.
@@ -82,16 +83,24 @@ impl Counts {
 
 /// Makes the backups of one server.
 pub(crate) struct Backups {
-    app: App,
+    store: Store,
+    secret_key: SecretKey,
+    clock: Arc<dyn Clock>,
+    counts: Arc<Counts>,
     schedule: Schedule,
     not_before: Time,
 }
 
 impl Backups {
-    /// `None` without a schedule.
-    pub(crate) fn new(app: &App) -> Option<Backups> {
-        let schedule = app.settings.backups.clone()?;
-        Some(Backups { app: app.clone(), schedule, not_before: Time::from_millis(0) })
+    /// Of this database and secret key. They are counted in `counts`.
+    pub(crate) fn new(
+        store: Store,
+        secret_key: SecretKey,
+        clock: Arc<dyn Clock>,
+        counts: Arc<Counts>,
+        schedule: Schedule,
+    ) -> Backups {
+        Backups { store, secret_key, clock, counts, schedule, not_before: Time::from_millis(0) }
     }
 
     /// Works until the server stops.
@@ -107,20 +116,20 @@ impl Backups {
 
     /// Makes a backup if one is due.
     pub(crate) async fn turn(&mut self) {
-        let now = self.app.now();
+        let now = self.clock.now();
         // Farther ahead than a failure has set it, if the clock was set back since.
         if now < self.not_before && self.not_before.since(now) <= TRY_AGAIN {
             return;
         }
-        let (store, schedule) = (self.app.store.clone(), self.schedule.clone());
-        let key = self.app.secret_key.mark_key();
+        let (store, schedule) = (self.store.clone(), self.schedule.clone());
+        let key = self.secret_key.mark_key();
         let made = tokio::task::spawn_blocking(move || make_if_due(&store, &schedule, &key, now)).await;
-        let counts = &self.app.backup_counts;
+        let counts = &self.counts;
         match made.map_err(|error| error.to_string()).and_then(|made| made) {
             Ok(Turn::NotDue(newest)) => counts.last.store(newest.seconds(), Relaxed),
             Ok(Turn::Made(path, bytes)) => {
                 tracing::info!(path = %path.display(), bytes, "a backup was made; it does not have the secret key");
-                report_problems(&path, &self.app.secret_key);
+                report_problems(&path, &self.secret_key);
                 counts.made.fetch_add(1, Relaxed);
                 counts.last.store(now.seconds(), Relaxed);
                 counts.bytes.store(bytes, Relaxed);
@@ -140,7 +149,7 @@ enum Turn {
     Made(PathBuf, u64),
 }
 
-fn make_if_due(store: &store::Store, schedule: &Schedule, key: &MarkKey, now: Time) -> Result<Turn, String> {
+fn make_if_due(store: &Store, schedule: &Schedule, key: &MarkKey, now: Time) -> Result<Turn, String> {
     let folder = &schedule.folder;
     let unreadable = |error: std::io::Error| format!("{}: {error}", folder.display());
     let found = schedule.found(now).map_err(unreadable)?;
