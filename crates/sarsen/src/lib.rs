@@ -34,7 +34,7 @@
 //! Layout:
 //! - `program.rs`: the table of commands. `commands/`: one file a command. `config/`: every setting;
 //! - `server_process.rs`: what `serve`, `demo` and `dev` share. `api_client/`: HTTP from a terminal to a server;
-//! - `control/`: the socket by which commands reach a server that runs on the same machine;
+//! - `context.rs`, `secret_key.rs`: what commands need beside their arguments, and the key. `control/`: the socket by which commands reach a server that runs on the same machine;
 //! - `tls/`: the certificate, from files or from an ACME server;
 //! - `output.rs`, `progress.rs`, `terminal.rs`: what users see. `files.rs`: files that only their owner may read;
 //!   `scratch.rs`: folders that end with a command. `yaml.rs`: YAML with places.
@@ -49,6 +49,8 @@ mod api_client;
 mod commands;
 #[cfg(feature = "identity")]
 mod config;
+#[cfg(feature = "identity")]
+mod context;
 #[cfg(feature = "identity")]
 mod control;
 #[cfg(feature = "identity")]
@@ -69,6 +71,8 @@ pub mod program;
 pub mod progress;
 #[cfg(feature = "identity")]
 mod scratch;
+#[cfg(feature = "identity")]
+mod secret_key;
 #[cfg(feature = "identity")]
 pub mod server_process;
 #[cfg(feature = "identity")]

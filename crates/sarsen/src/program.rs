@@ -1,15 +1,15 @@
 //! The command line of `sarsen`: every command, and the file that runs it.
 
+pub use crate::context::Context;
+
 use crate::allocator;
 use crate::commands::{
     audit, backup, bench, billing, branding, check, client, demo, dev, doctor, health, init, key, login,
     logout, mail, member, move_database, new, org, owner, plan, rekey, restore, serve, service, subscription,
     user, version, whoami,
 };
-use crate::environment::Environment;
 use crate::error::Result;
 use clap::{Parser, Subcommand};
-use server::WriterLimits;
 use std::process::ExitCode;
 
 /// Identity and single sign-on for a suite of products, in one program.
@@ -94,21 +94,6 @@ pub enum Command {
     Bench(bench::Args),
     /// Print version, commit, target and the SHA-256 of this program
     Version(version::Args),
-}
-
-/// What a command needs beside its arguments.
-pub struct Context {
-    /// The variables of the process.
-    pub environment: Environment,
-    /// Limits of the database's writer for `serve` and `demo`. Benchmarks and tests lower them.
-    pub writer_limits: WriterLimits,
-}
-
-impl Context {
-    /// The environment of this process and the default limits.
-    pub fn of_this_process() -> Result<Context> {
-        Ok(Context { environment: Environment::of_this_process()?, writer_limits: WriterLimits::default() })
-    }
 }
 
 /// The whole program: reads the arguments, runs the command, prints an error.

@@ -1,9 +1,9 @@
 //! `sarsen backup`: copies the database to a file. It reads beside a running server and does not stop it.
 
-use super::serve;
 use crate::config::{Config, ConfigFile, Database};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::secret_key;
 use crate::{files, output, server_process};
 use serde_json::json;
 use server::backups;
@@ -36,7 +36,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     files::require_own_or_root(database)?;
     server_process::keep_files_private();
     files::remove_unfinished_copies(&args.file);
-    let key = serve::secret_key(&config)?;
+    let key = secret_key::read(&config)?;
     let bytes = backups::copy(database, &args.file, &key)
         .map_err(|error| Error::failed(format!("the backup was not made: {error}")))?;
     let shown = args.file.display();

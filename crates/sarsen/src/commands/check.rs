@@ -1,9 +1,10 @@
 //! `sarsen check`: whether a backup, or a database on a server, is whole and belongs to the secret key.
 
-use super::{rekey, serve};
+use super::rekey;
 use crate::config::{Config, ConfigFile, Database};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::secret_key;
 use crate::{output, server_process};
 use serde_json::json;
 use server::backups::{self, Checked, Origin};
@@ -68,7 +69,7 @@ pub struct Keys {
 impl Keys {
     /// The keys of a configuration.
     pub fn of(config: &Config) -> Result<Keys> {
-        let (mut keys, mut old_files) = (vec![serve::secret_key(config)?], Vec::new());
+        let (mut keys, mut old_files) = (vec![secret_key::read(config)?], Vec::new());
         for (file, key) in rekey::other_keys(config) {
             keys.push(key);
             old_files.push(file);

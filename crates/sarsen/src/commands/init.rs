@@ -3,6 +3,7 @@
 use crate::config::{self, Config, Database, Flags, Origin};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::secret_key;
 use crate::{files, output, terminal};
 use server::{SecretKey, SystemRandom};
 use std::net::SocketAddr;
@@ -176,7 +177,7 @@ fn next_steps(args: &Args, config: &Config, key_file: &Path) -> String {
         Some("sarsen.toml") => "sarsen serve".to_owned(),
         _ => format!("sarsen serve --config {}", args.config.display()),
     };
-    let link = super::serve::beside_data(config).join("setup-link.txt");
+    let link = secret_key::beside_data(config).join("setup-link.txt");
     let issuer = config.issuer_at(&config.listen.value);
     format!(
         "Wrote {} and {}.\n\

@@ -3,12 +3,13 @@
 //! `server_owners.rs` has the verbs that call the API. `recover` works on the server's machine. A running server on SQLite makes the link itself, asked over the control socket;
 //! otherwise this process opens the database.
 
-use super::{serve, server_owners};
+use super::server_owners;
 use crate::config::{Config, Flags};
+use crate::context::Context;
 use crate::control::{self, Answer, Request};
 use crate::error::{Error, Result};
 use crate::output::{self, Cell, Field, Record, Time, column};
-use crate::program::Context;
+use crate::secret_key;
 use crate::server_process;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -100,7 +101,7 @@ async fn link(recover: &Recover, config: &Config, context: &Context) -> Result<V
     }
     let (database, options) = (database.clone(), config.store_options(context.writer_limits.clone()));
     server_process::keep_files_private();
-    let key = serve::secret_key(config)?;
+    let key = secret_key::read(config)?;
     let of_app = key.clone();
     let open = move || server_process::open_store_of(&database, options, &key);
     let store = tokio::task::spawn_blocking(open).await;

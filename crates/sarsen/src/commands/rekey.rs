@@ -4,11 +4,12 @@
 //! The new key is on disk as `<key>.new` before the database has anything of it, so that an interrupted run continues:
 //! if the database already belongs to the new key, only the files are left to do. No server starts in between.
 
-use super::{backup, doctor, serve};
+use super::backup;
 use crate::api_client;
 use crate::config::{Config, ConfigFile, SECRET_KEY_VARIABLE};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::secret_key;
 use crate::{files, output, server_process};
 use server::{SecretKey, Store, StoreError, SystemRandom, Time, WriterLimits, backups};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             config.secret_key_file.value.display()
         )));
     }
-    let old = serve::secret_key(&config)?;
+    let old = secret_key::read(&config)?;
     files::require_own(&config.secret_key_file.value)?;
     if let Some(path) = config.database.value.path() {
         files::require_own(path)?;
@@ -111,7 +112,7 @@ fn keep(old: &SecretKey, key_file: &Path) -> Result<PathBuf> {
     let kept = files::with_suffix(key_file, &format!("{KEPT}{}", fingerprint(old)));
     let found = files::read(&kept)?.map(|text| SecretKey::parse(&text));
     match found {
-        Some(Ok(key)) if doctor::fingerprint(&key) == doctor::fingerprint(old) => {}
+        Some(Ok(key)) if secret_key::fingerprint(&key) == secret_key::fingerprint(old) => {}
         Some(Ok(_)) => {
             return Err(Error::usage(format!(
                 "{} has another key; give that file another name, and run the command again",
@@ -181,7 +182,7 @@ pub fn other_keys(config: &Config) -> Vec<(PathBuf, SecretKey)> {
 
 /// A few letters that tell keys apart.
 fn fingerprint(key: &SecretKey) -> String {
-    doctor::fingerprint(key).chars().filter(char::is_ascii_alphanumeric).take(8).collect()
+    secret_key::fingerprint(key).chars().filter(char::is_ascii_alphanumeric).take(8).collect()
 }
 
 #[cfg(test)]
@@ -211,7 +212,7 @@ mod tests {
         let error = give_up(&store, new.clone(), &new_file, &unknown).await.expect("an answer").to_string();
         assert!(error.contains("is unknown") && error.ends_with("run the command again"), "{error}");
         let kept = new_key(&new_file).expect("the same key");
-        assert_eq!(doctor::fingerprint(&kept), doctor::fingerprint(&new));
+        assert_eq!(secret_key::fingerprint(&kept), secret_key::fingerprint(&new));
         backups::reseal(&store, old.clone(), new.clone(), Arc::new(SystemRandom)).await.expect("seals");
         // From here on it is needed whatever the error was.
         let slow = server::Error::Store(StoreError::TooSlow { limit: Duration::from_secs(1) });

@@ -1,16 +1,17 @@
 //! `sarsen serve`: the server, with its configuration.
 
 use super::{owner, rekey};
-use crate::config::{self, Config, Flags, LogFormat, SECRET_KEY_VARIABLE};
+use crate::config::{self, Config, Flags, LogFormat};
+use crate::context::Context;
 use crate::control::{self, Answer, ControlSocket, Request};
 use crate::error::{Error, Result};
-use crate::program::Context;
+use crate::secret_key;
 use crate::server_process;
 use crate::tls::Certificate;
 use crate::{files, logs, mail_relay, output};
-use server::{App, Bound, Limits, SecretKey};
+use server::{App, Bound, Limits};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Run the server until SIGTERM or Ctrl-C. Another Ctrl-C, from a second later on, stops it at once.
@@ -50,10 +51,10 @@ fn serve_until_stopped(args: &Args, context: &Context) -> Result<()> {
     let colours = environment.get("NO_COLOR").is_none();
     let _log = logs::start(&config.log.value, config.log_format.value, colours)?;
     server_process::keep_files_private();
-    let link = beside_data(&config).join(LINK_FILE);
+    let link = secret_key::beside_data(&config).join(LINK_FILE);
     files::clear_for_a_server(config.database.value.path(), &[&config.secret_key_file.value, &link]);
     rekey::check_finished(&config)?;
-    let key = secret_key(&config)?;
+    let key = secret_key::read(&config)?;
     warn_of_readers(&config);
     warn_of_lacking_texts(&config);
     if let Some(folder) = &config.backup_directory.value {
@@ -137,7 +138,7 @@ async fn answer(app: App, request: Request, uid: u32) -> Answer {
 /// Until the server has an owner, a file has the link for the first one. No log has it. Returns the file and what
 /// is in it.
 async fn write_link(config: &Config, app: &App) -> Result<Option<(PathBuf, String)>> {
-    let path = beside_data(config).join(LINK_FILE);
+    let path = secret_key::beside_data(config).join(LINK_FILE);
     let link = server::first_start::link(app).await;
     match link.map_err(|error| Error::failed(format!("cannot make the set-up link: {error}")))? {
         None => files::remove(&path).map(|()| None),
@@ -179,30 +180,6 @@ async fn remove_used_link((file, content): (PathBuf, String), app: App) {
     }
 }
 
-/// The folder of the database's file; of the configuration when the database is a server.
-pub fn beside_data(config: &Config) -> PathBuf {
-    let file = config.database.value.path().unwrap_or(&config.file);
-    match file.parent() {
-        Some(folder) if folder != Path::new("") => folder.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
-/// The secret key: from the environment, or from its file.
-pub fn secret_key(config: &Config) -> Result<SecretKey> {
-    if let Some(text) = &config.secret_key {
-        return SecretKey::parse(text)
-            .map_err(|error| Error::usage(format!("{SECRET_KEY_VARIABLE}: {error}")));
-    }
-    let path = &config.secret_key_file.value;
-    match files::read(path)? {
-        Some(text) => {
-            SecretKey::parse(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
-        }
-        None => Err(Error::usage(missing_key(config))),
-    }
-}
-
 /// Warns of files with secrets that other users of this machine may read. Containers mount such files, so the server starts.
 fn warn_of_readers(config: &Config) {
     let key = config.secret_key.is_none().then_some(&*config.secret_key_file.value);
@@ -219,25 +196,5 @@ fn warn_of_readers(config: &Config) {
                 "other users can use the file of {what}; run chmod 600 on the file"
             );
         }
-    }
-}
-
-fn missing_key(config: &Config) -> String {
-    let (key, database) = (config.secret_key_file.value.display(), &config.database.value);
-    match database.path() {
-        Some(path) if path.exists() => format!(
-            "the secret key {key} is missing, and the database {} cannot be used without it; restore the file, or set \
-             {SECRET_KEY_VARIABLE}",
-            path.display()
-        ),
-        Some(path) => format!(
-            "there is no secret key ({key}) and no database ({}); for a new server run `sarsen init` first, to restore a \
-             backup put its key there, and for a server elsewhere name its configuration with --config",
-            path.display()
-        ),
-        None => format!(
-            "the secret key {key} is missing; for a new server run `sarsen init` first, for another instance copy its \
-             key or set {SECRET_KEY_VARIABLE}"
-        ),
     }
 }

@@ -7,9 +7,9 @@ mod ports;
 mod summary;
 
 use crate::config::{Database, LogFormat};
+use crate::context::Context;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::program::Context;
 use crate::server_process;
 use crate::{logs, output};
 use data_dir::DataDir;

@@ -14,8 +14,8 @@ mod product;
 mod summary;
 
 use crate::config::LogFormat;
+use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::program::Context;
 use crate::{logs, output, server_process};
 use data_dir::DataDir;
 use declaration::{Source, Watch};

@@ -1,10 +1,10 @@
 //! Backups: are they made, and is there a copy of the secret key without which they are of no use?
 
-use super::{Finding, fail, ok, warn};
 use crate::api_client;
-use crate::commands::serve;
+use crate::commands::findings::{Finding, fail, ok, warn};
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::secret_key;
 use crate::{files, output};
 use server::SecretKey;
 use std::io::Read as _;
@@ -56,7 +56,7 @@ pub(super) fn newest(config: &Config) -> Finding {
         );
     }
     let device = |path: &Path| std::fs::metadata(path).ok().map(|file| file.dev());
-    if device(&schedule.folder) == device(&serve::beside_data(config)) {
+    if device(&schedule.folder) == device(&secret_key::beside_data(config)) {
         return ok(CHECK, format!("{message}, on the disk of the database; copy them to another machine"));
     }
     ok(CHECK, message)
@@ -66,12 +66,12 @@ pub(super) fn newest(config: &Config) -> Finding {
 pub(super) fn key_copy(config: &Config) -> Finding {
     const CHECK: &str = "copy of key";
     let path = &config.secret_key_file.value;
-    let Ok(key) = serve::secret_key(config) else { return warn(CHECK, "there is no valid key") };
+    let Ok(key) = secret_key::read(config) else { return warn(CHECK, "there is no valid key") };
     if config.secret_key.is_some() {
         return ok(CHECK, "the key comes from SARSEN_SECRET_KEY");
     }
     let noted = files::read(&marker(path)).ok().flatten();
-    if noted.is_some_and(|noted| noted.trim() == fingerprint(&key)) {
+    if noted.is_some_and(|noted| noted.trim() == secret_key::fingerprint(&key)) {
         return ok(CHECK, format!("a copy of {} was confirmed", path.display()));
     }
     warn(
@@ -86,7 +86,7 @@ pub(super) fn key_copy(config: &Config) -> Finding {
 
 /// Compares a copy of the key (`-`: on stdin) with the key, and notes that there is one.
 pub(super) fn confirm(config: &Config, copy: &Path) -> Result<()> {
-    let key = serve::secret_key(config)?;
+    let key = secret_key::read(config)?;
     let text = if copy == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().lock().read_to_string(&mut text).map_err(Error::io("cannot read stdin"))?;
@@ -101,10 +101,10 @@ pub(super) fn confirm(config: &Config, copy: &Path) -> Result<()> {
     let copied = SecretKey::parse(&text).map_err(|error| {
         Error::failed(format!("{} is no copy of the key ({error}); copy it again", copy.display()))
     })?;
-    if fingerprint(&copied) != fingerprint(&key) {
+    if secret_key::fingerprint(&copied) != secret_key::fingerprint(&key) {
         return Err(Error::failed("the copy is another key than the one in use; copy it again"));
     }
-    files::replace_private(&marker(path), &format!("{}\n", fingerprint(&key)))?;
+    files::replace_private(&marker(path), &format!("{}\n", secret_key::fingerprint(&key)))?;
     let confirmed = "The copy is the key in use. sarsen doctor will not ask again until the key changes.\n";
     output::after_change(output::print(confirmed))
 }
@@ -116,9 +116,4 @@ fn same_file(left: &Path, right: &Path) -> bool {
 
 fn marker(key_file: &Path) -> PathBuf {
     files::with_suffix(key_file, COPIED)
-}
-
-/// A text by which a key is recognized, and from which it cannot be computed.
-pub fn fingerprint(key: &SecretKey) -> String {
-    key.derive(&["fingerprint"])
 }

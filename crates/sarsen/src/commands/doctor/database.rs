@@ -1,11 +1,12 @@
 //! Checks the database without opening it, because opening migrates its schema: whether this program can serve it with the
 //! key of the configuration.
 
-use super::{Finding, State, fail, machine, ok, warn};
+use super::machine;
 use crate::api_client;
-use crate::commands::serve;
+use crate::commands::findings::{Finding, State, fail, ok, warn};
 use crate::config::{Config, Database};
 use crate::files::{self, Holder};
+use crate::secret_key;
 use crate::server_process;
 use server::backups::{self, SchemaDifferences};
 use server::look::{Looked, clock_behind, look};
@@ -32,7 +33,7 @@ const ELSEWHERE: [&str; 3] = ["socket", "host", "hostaddr"];
 
 /// That the key cannot be read is a finding of its own.
 fn key(config: &Config) -> Option<SecretKey> {
-    serve::secret_key(config).ok()
+    secret_key::read(config).ok()
 }
 
 /// The database in a file.

@@ -1,7 +1,7 @@
 //! Whether the issuer leads to this server, and whether the server learns the addresses of its clients.
 
-use super::{Finding, fail, ok, warn};
 use crate::api_client::{self, Body, HttpClient};
+use crate::commands::findings::{Finding, fail, ok, warn};
 use crate::commands::health::local;
 use crate::config::{Config, Origin};
 use crate::environment::Environment;

@@ -1,7 +1,7 @@
 //! The machine: free disk, open files, the modes of files, the clock.
 
-use super::{Finding, State, fail, ok, warn};
 use crate::api_client;
+use crate::commands::findings::{Finding, State, fail, ok, warn};
 use crate::config::Config;
 use crate::files;
 use rustix::process::{Resource, getrlimit};

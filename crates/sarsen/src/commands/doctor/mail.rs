@@ -1,6 +1,6 @@
 //! Mail: does the relay take mails from this server, and do receivers take them from the relay?
 
-use super::{Finding, fail, ok};
+use crate::commands::findings::{Finding, fail, ok};
 use crate::commands::mail::{explained, records};
 use crate::config::Config;
 use crate::environment::Environment;

@@ -11,14 +11,13 @@ mod issuer;
 mod machine;
 mod mail;
 
-pub use backups::fingerprint;
-
 use super::findings::{self, Finding, State, fail, ok, warn};
-use super::{rekey, serve};
+use super::rekey;
 use crate::api_client;
 use crate::config::{Config, Flags, Origin};
 use crate::environment::Environment;
 use crate::error::Result;
+use crate::secret_key;
 use crate::{files, tls};
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -133,7 +132,7 @@ fn check(config: &Config, environment: &Environment) -> Vec<Finding> {
         checks.add("replica", UNREACHED, move |_, _| [database::replica(&replica)]);
     }
     checks.add("backups", HANGING_FILE, |config, _| [backups::newest(config)]);
-    checks.add("disk", HANGING_FILE, |config, _| [machine::disk(&serve::beside_data(config))]);
+    checks.add("disk", HANGING_FILE, |config, _| [machine::disk(&secret_key::beside_data(config))]);
     checks.add("leftovers", HANGING_FILE, |config, _| machine::leftovers(config));
     checks.add("open files", "try again", |config, _| [machine::open_files(config.connections_max.value)]);
     checks.add("clock", "try again", |_, _| [machine::clock()]);
@@ -168,7 +167,7 @@ fn configuration(config: &Config) -> Finding {
 
 fn secret_key(config: &Config) -> Finding {
     const CHECK: &str = "secret key";
-    if let Err(error) = rekey::check_finished(config).and_then(|()| serve::secret_key(config)) {
+    if let Err(error) = rekey::check_finished(config).and_then(|()| secret_key::read(config)) {
         return fail(CHECK, error.to_string());
     }
     match &config.secret_key {

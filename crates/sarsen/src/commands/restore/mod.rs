@@ -3,12 +3,12 @@
 mod rehearsal;
 
 use super::check::{self, Keys, Verdict};
-use super::serve;
 use crate::api_client;
 use crate::commands::backup::tools_of;
 use crate::config::{Config, ConfigFile};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::secret_key;
 use crate::{files, output, server_process};
 use server::{StoreError, backups};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let judge = Judge { keys: check::Keys::of(&config)?, accept_unmarked: args.accept_unmarked };
     server_process::keep_files_private();
     if args.rehearse {
-        return rehearsal::run(&args.file, &judge, &serve::beside_data(&config));
+        return rehearsal::run(&args.file, &judge, &secret_key::beside_data(&config));
     }
     files::require_own(path)?;
     files::remove_unfinished_copies(path);
