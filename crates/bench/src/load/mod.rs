@@ -6,14 +6,15 @@
 mod closed_loop;
 mod observe;
 mod open_loop;
+mod plan;
 mod random;
 mod run;
 mod user;
 
-pub use observe::SecondRow;
+pub(crate) use plan::Outcome;
+pub use plan::{Monitored, Plan};
 pub use random::Random;
-pub(crate) use run::Outcome;
-pub use run::{Monitored, Plan, Run, Schedule, measure};
+pub use run::{Run, Schedule, measure};
 pub use user::VirtualUser;
 
 use std::rc::Rc;

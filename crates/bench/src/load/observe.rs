@@ -3,33 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::run::Run;
 use crate::measure::ProcessUse;
-use crate::report::live_line;
-
-/// One second of a run. Latencies are of all requests that ended in it, refused and failed ones too.
-#[derive(Debug, Clone, Serialize)]
-pub struct SecondRow {
-    /// From the start of the run, with the warm-up.
-    pub second: u64,
-    pub warm_up: bool,
-    /// Open connections.
-    pub users: usize,
-    pub requests: u64,
-    pub accepted: u64,
-    pub refused: u64,
-    pub failed: u64,
-    pub p50_us: u64,
-    pub p90_us: u64,
-    pub p99_us: u64,
-    /// Of all server processes together.
-    pub server_resident_bytes: Option<u64>,
-    /// CPU time of the servers in this second, in milliseconds: 1,000 is one full core.
-    pub server_cpu_ms: Option<u64>,
-}
+use crate::report::{SecondRow, live_line};
 
 /// Records and shows each second until the caller drops it.
 pub(super) async fn observe(run: &Run, pids: &[u32], rows: &std::cell::RefCell<Vec<SecondRow>>) {

@@ -8,42 +8,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::{SecondRow, Workload, closed_loop, observe, open_loop};
+use super::plan::{Monitored, Outcome, Plan, UsageSample};
+use super::{Workload, closed_loop, observe, open_loop};
 use crate::http::Target;
-use crate::measure::{
-    CpuTimes, FsyncCost, GeneratorUse, LagProbe, ProcessUse, Recorder, reset_peak_memory, scrape,
-};
+use crate::measure::{CpuTimes, GeneratorUse, LagProbe, ProcessUse, Recorder, reset_peak_memory, scrape};
 use crate::report::RunReport;
-
-/// The parameters of a run.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Virtual users of a closed loop; the most connections of an open loop.
-    pub users: usize,
-    /// Pause between two operations of a user; closed loop only.
-    pub think: Duration,
-    /// Operations a second of an open loop. `None`: a closed loop.
-    pub rate: Option<f64>,
-    pub warm_up: Duration,
-    pub duration: Duration,
-    /// How long a client waits for a complete answer.
-    pub timeout: Duration,
-    pub seed: u64,
-}
-
-/// The servers whose resources are measured.
-#[derive(Debug, Clone, Default)]
-pub struct Monitored {
-    /// Name of the server in the report.
-    pub name: String,
-    /// The processes of the servers that the bench started.
-    pub pids: Vec<u32>,
-    /// The cores that they are pinned to.
-    pub cores: Option<usize>,
-    /// Where `GET /metrics` is read before and after the run.
-    pub metrics: Option<Target>,
-    pub fsync: Option<FsyncCost>,
-}
 
 /// The start of a run, and its measured window `from..to`.
 #[derive(Debug, Clone, Copy)]
@@ -96,39 +65,14 @@ impl Run {
     }
 }
 
-/// The results of a run, for its report.
-pub(crate) struct Outcome<'a> {
-    pub monitored: &'a Monitored,
-    pub plan: &'a Plan,
-    pub recorder: &'a Recorder,
-    pub operations: u64,
-    pub opened: UsageSample,
-    pub closed: UsageSample,
-    pub lag_p99_us: f64,
-    pub metrics_before: BTreeMap<String, f64>,
-    pub metrics_after: BTreeMap<String, f64>,
-    pub seconds: Vec<SecondRow>,
-}
-
-/// The resources used at the start or the end of the measured window.
-pub(crate) struct UsageSample {
-    pub at: Instant,
-    pub answered: u64,
-    /// In the order of [`Monitored::pids`].
-    pub servers: Vec<ProcessUse>,
-    pub machine: Option<CpuTimes>,
-    pub generator: Option<GeneratorUse>,
-}
-
-impl UsageSample {
-    fn now(run: &Run, pids: &[u32]) -> UsageSample {
-        UsageSample {
-            at: Instant::now(),
-            answered: run.recorder.borrow().answered(),
-            servers: pids.iter().map(|pid| ProcessUse::now(*pid)).collect(),
-            machine: CpuTimes::now(),
-            generator: GeneratorUse::now(),
-        }
+/// The resources used so far.
+fn used_now(run: &Run, pids: &[u32]) -> UsageSample {
+    UsageSample {
+        at: Instant::now(),
+        answered: run.recorder.borrow().answered(),
+        servers: pids.iter().map(|pid| ProcessUse::now(*pid)).collect(),
+        machine: CpuTimes::now(),
+        generator: GeneratorUse::now(),
     }
 }
 
@@ -156,9 +100,9 @@ pub async fn measure<W: Workload>(
     };
     sleep_until(run.schedule.from).await;
     monitored.pids.iter().for_each(|pid| reset_peak_memory(*pid));
-    let opened = UsageSample::now(&run, &monitored.pids);
+    let opened = used_now(&run, &monitored.pids);
     sleep_until(run.schedule.to).await;
-    let closed = UsageSample::now(&run, &monitored.pids);
+    let closed = used_now(&run, &monitored.pids);
     probe.abort();
     join(load).await;
     helpers.shutdown().await;

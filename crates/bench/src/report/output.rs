@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::second_row::SecondRow;
 use super::table::{milliseconds, thousands};
 use crate::error::Error;
-use crate::load::SecondRow;
 
 /// Prints a result on stdout.
 pub fn print_result(text: &str) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::second_row::SecondRow;
 use crate::load::Outcome;
-use crate::load::SecondRow;
 use crate::measure::{FsyncCost, KindRecord, MemoryUse, ProcessUse, Recorder, RequestKind};
 
 /// The generator, or a pinned server, is saturated at this share of its cores.

@@ -9,6 +9,7 @@ mod page;
 mod results;
 mod row;
 mod surroundings;
+mod table;
 
 use std::path::Path;
 use std::time::Instant;

@@ -12,8 +12,9 @@ use super::sso::{Mix, SsoLoad};
 use crate::cli::OverloadArgs;
 use crate::error::Error;
 use crate::launcher::Launcher;
-use crate::load::{Plan, SecondRow, measure};
+use crate::load::{Plan, measure};
 use crate::machine::ensure_descriptors;
+use crate::report::SecondRow;
 use crate::report::{RunReport, milliseconds, print_result, progress, render, thousands, write_json};
 use crate::setup::{Population, populate};
 

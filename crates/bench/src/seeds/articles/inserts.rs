@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::report::thousands;
-use crate::seeds::page::{Found, Shortfalls, Table, ms};
 use crate::seeds::row::{Row, Scale, of_run};
+use crate::seeds::table::{Found, Shortfalls, Table, ms};
 
 /// Connections, requests a second, mean and slowest response in milliseconds.
 const ARTICLE: [(u64, &str, &str, &str); 6] = [

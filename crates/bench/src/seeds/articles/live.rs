@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::report::thousands;
-use crate::seeds::page::{Figures, Found, Shortfalls, Table, ms};
 use crate::seeds::row::{Row, Scale, of_run};
+use crate::seeds::table::{Figures, Found, Shortfalls, Table, ms};
 
 /// Users, requests a second, p50, p90 and p99 in ms, and failed requests.
 const ARTICLE: [(u64, &str, u64, u64, u64, &str); 12] = [

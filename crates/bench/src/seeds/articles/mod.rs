@@ -7,8 +7,8 @@ mod passwords;
 mod sign_on;
 mod updates;
 
-use super::page::Found;
 use super::row::{Row, Scale};
+use super::table::Found;
 
 /// An article with its load test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

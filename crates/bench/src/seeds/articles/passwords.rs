@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::seeds::page::{Figures, Found, Shortfalls, Table, ms};
 use crate::seeds::row::{Row, Scale, of_run};
+use crate::seeds::table::{Figures, Found, Shortfalls, Table, ms};
 
 /// Requests a second, and p95 of all requests.
 const MODERATE: (f64, f64) = (210.0, 4.88);

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::report::thousands;
-use crate::seeds::page::{Figures, Found, Shortfalls, Table, ms, percent};
 use crate::seeds::row::{Row, Scale, of_run};
+use crate::seeds::table::{Figures, Found, Shortfalls, Table, ms, percent};
 
 const USERS: [u64; 5] = [1_000, 2_000, 4_000, 6_000, 10_000];
 /// Ten minutes at 10,000 users on 4 virtual CPUs: the stage, requests, p50, p99, failed.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::report::thousands;
-use crate::seeds::page::{Figures, Found, Shortfalls, Table, ms};
 use crate::seeds::row::{Row, Scale, of_run};
+use crate::seeds::table::{Figures, Found, Shortfalls, Table, ms};
 
 /// What the article did, the rate of arrivals, and what came out.
 const ARTICLE: [(&str, &str, &str); 6] = [
