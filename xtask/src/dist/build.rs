@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::source::{FEATURES, Source};
 use super::target::{Compiler, Target};
-use super::{FEATURES, Source, tools};
+use super::tools;
 use crate::{places, process};
 
 /// A build takes some seven minutes of two cores.

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::{of, sbom, unpacked};
+use super::sbom;
+use super::source::{names, of, unpacked};
 
 /// How the files are called in which a package has its licence.
 const BEGINNINGS: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
@@ -54,7 +55,7 @@ fn texts(folder: &Path, package: &str) -> Result<Vec<String>, String> {
         BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
     };
     let inside = INSIDE.iter().filter(|(name, _)| *name == package).map(|(_, file)| (*file).to_owned());
-    let files = super::names(folder)?.into_iter().filter(is_licence).chain(inside);
+    let files = names(folder)?.into_iter().filter(is_licence).chain(inside);
     let files = files.map(|name| folder.join(name)).filter(|file| file.is_file());
     files.map(|file| Ok(fs::read_to_string(&file).map_err(of(&file))?.trim().replace('\r', ""))).collect()
 }

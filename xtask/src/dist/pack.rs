@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::source::{Source, done, names, of};
 use super::target::Target;
-use super::{Source, done, licences, of, sbom};
+use super::{licences, sbom};
 use crate::{places, process};
 
 /// What lies beside the program, and where it comes from.
@@ -124,7 +125,7 @@ fn give_modes(path: &Path) -> Result<(), String> {
     let mode = if path.is_dir() || is_program { 0o755 } else { 0o644 };
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(of(path))?;
     if path.is_dir() {
-        for name in super::names(path)? {
+        for name in names(path)? {
             give_modes(&path.join(name))?;
         }
     }

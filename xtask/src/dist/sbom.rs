@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use super::{FEATURES, Source, VERSION, of, target, unpacked};
+use super::source::{FEATURES, Source, VERSION, of, unpacked};
+use super::target;
 use crate::{places, process};
 
 /// One crate.

@@ -33,6 +33,6 @@ pub fn named(triple: &str) -> Result<&'static Target, String> {
 impl Target {
     /// The name that all files of this target begin with.
     pub fn stem(&self) -> String {
-        format!("sarsen-{}-{}", super::VERSION, self.triple)
+        format!("sarsen-{}-{}", super::source::VERSION, self.triple)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::source::{VERSION, done, names};
 use super::*;
 
 /// A folder that is gone at the end.

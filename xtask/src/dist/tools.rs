@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::source::{done, names, of as at};
 use super::target::{Compiler, Target};
-use super::{done, names, of as at};
 use crate::{places, process};
 
 /// Another version compiles C to other bytes.

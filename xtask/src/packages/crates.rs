@@ -10,7 +10,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::names::Names;
-use super::{Release, tools};
+use super::release::Release;
+use super::tools;
 use crate::{places, process};
 
 /// Folders of `crates`; each is packed as `sarsen-NAME`.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::entry::{Entry, tar, with_folders};
-use super::{Program, Release, elf, tools};
+use super::release::{Program, Release};
+use super::{elf, tools};
 use crate::places;
 
 pub fn build(release: &Release) -> Result<Vec<PathBuf>, String> {

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::entry::Entry;
-use super::{Program, elf, tools};
+use super::release::Program;
+use super::{elf, tools};
 use crate::{places, process};
 
 const LIMIT: Duration = Duration::from_secs(300);

@@ -7,8 +7,9 @@
 use std::path::PathBuf;
 
 use super::entry::{Entry, tar, with_folders};
+use super::glibc;
+use super::release::{Program, Release};
 use super::tools::{self, json};
-use super::{Program, Release, glibc};
 
 /// The user of the image; a folder for data that is mounted belongs to it.
 const USER: u32 = 10001;

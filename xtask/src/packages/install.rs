@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::names::Names;
-use super::{Release, tools};
+use super::release::Release;
+use super::tools;
 use crate::places;
 
 pub fn build(release: &Release) -> Result<Vec<PathBuf>, String> {

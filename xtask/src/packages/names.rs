@@ -10,6 +10,26 @@ use crate::places;
 /// From the root of the tree.
 pub const FILE: &str = "packaging/names.toml";
 
+/// Every name that a package may need; a test checks that `packaging/names.toml` has them.
+pub const NEEDED: [&str; 16] = [
+    "version_from",
+    "project.title",
+    "project.summary",
+    "project.license",
+    "packages.npm",
+    "packages.npm_scope",
+    "packages.wheel",
+    "packages.debian",
+    "addresses.home",
+    "addresses.source",
+    "addresses.issues",
+    "addresses.release",
+    "addresses.install",
+    "addresses.image",
+    "maintainer.name",
+    "maintainer.email",
+];
+
 pub struct Names {
     values: BTreeMap<String, String>,
     /// Where they are from, for complaints.
@@ -72,7 +92,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
 #[test]
 fn the_real_file_has_all_that_packages_need() {
     let names = Names::read(&places::root().join(FILE)).expect("is read");
-    for name in super::NEEDED {
+    for name in NEEDED {
         names.get(name).expect("is there");
     }
     assert!(names.version().is_ok_and(|version| version.split('.').count() == 3));

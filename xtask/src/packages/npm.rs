@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use super::entry::{Entry, tar, with_folders};
+use super::release::{Program, Release};
 use super::tools::{self, json};
-use super::{Program, Release};
 use crate::places;
 
 pub fn build(release: &Release) -> Result<Vec<PathBuf>, String> {

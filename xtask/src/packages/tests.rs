@@ -1,6 +1,7 @@
 //! A release for the tests of the builders, and what the arguments mean.
 
 use super::names::FILE;
+use super::release::Target;
 use super::*;
 
 /// A folder that is removed at the end of a test.

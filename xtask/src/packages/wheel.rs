@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::entry::Entry;
+use super::release::{Program, Release};
+use super::tools;
 use super::zip::zip;
-use super::{Program, Release, tools};
 use crate::places;
 
 pub fn build(release: &Release) -> Result<Vec<PathBuf>, String> {
