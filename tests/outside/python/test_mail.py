@@ -114,12 +114,15 @@ def test_doctor_says_what_is_missing_without_sending_anything(tmp_path, dns):
     sink.stop()
 
 
-def test_doctor_does_not_wait_for_a_relay_that_says_nothing(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = "{}:{}".format(*silent.getsockname())
-        settings = {"smtp_url": f"smtp://{address}", "outgoing_allow": address, "mail_from": "mail@localhost"}
-        _, out, _ = sarsen(tmp_path, "doctor", **settings)
+def test_doctor_does_not_wait_for_a_relay_and_a_dns_server_that_say_nothing(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as relay, socket.socket(type=socket.SOCK_DGRAM) as names:
+        names.bind(("127.0.0.1", 0))
+        relay, names = ("{}:{}".format(*silent.getsockname()) for silent in (relay, names))
+        settings = {"smtp_url": f"smtp://{relay}", "outgoing_allow": relay, "mail_from": "mail@example.com"}
+        _, out, _ = sarsen(tmp_path, "doctor", **settings, dns_servers=names)
     assert "fail  mail           no result within 5 seconds" in out, out
+    for check in ("spf", "dmarc"):
+        assert f"warn  {check:<13}  example.com cannot be looked up" in out, out
 
 
 def test_a_demo_keeps_its_mails_and_a_server_has_no_such_page(demo):
