@@ -23,12 +23,10 @@ mod sums;
 mod target;
 mod tools;
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use crate::places;
 use crate::report::Report;
-use crate::{places, process};
 use source::Source;
 use target::Target;
 

@@ -1,9 +1,12 @@
 //! The way from a program to a signed folder, with this test's own file as the program.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
 
 use super::source::{VERSION, done, names};
 use super::*;
+use crate::process;
 
 /// A folder that is gone at the end.
 struct Place(PathBuf);
