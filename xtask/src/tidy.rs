@@ -6,6 +6,7 @@
 mod addresses;
 mod audit_actions;
 mod authorization;
+mod circles;
 mod dead;
 mod docs;
 mod errors;
@@ -16,6 +17,7 @@ mod lines;
 mod links;
 mod manifest;
 mod migrations;
+mod modules;
 mod networks;
 mod rows;
 mod sizes;

@@ -1,5 +1,6 @@
 //! The layers of `store`: the core does not name a back end, and a back end names neither another one nor the handle.
 
+use super::modules::code;
 use super::{Tree, assert_none};
 
 const SOURCES: &str = "crates/store/src/";
@@ -84,26 +85,6 @@ fn members(group: &str) -> Vec<&str> {
 
 fn first_word(text: &str) -> &str {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default()
-}
-
-/// The text without comments and without what stands in string literals.
-fn code(text: &str) -> String {
-    let mut code = String::with_capacity(text.len());
-    for line in text.lines() {
-        let mut in_string = false;
-        let mut letters = line.chars().peekable();
-        while let Some(letter) = letters.next() {
-            match letter {
-                '\\' => drop(letters.next()),
-                '"' => in_string = !in_string,
-                '/' if !in_string && letters.peek() == Some(&'/') => break,
-                _ if in_string => {}
-                _ => code.push(letter),
-            }
-        }
-        code.push('\n');
-    }
-    code
 }
 
 #[test]
