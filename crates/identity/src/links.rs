@@ -228,6 +228,11 @@ pub(crate) fn peek_proved(
     Ok(find_by_id(snapshot, purpose, id, Time::from_millis(0))?.map(|(_, user)| user))
 }
 
+/// Whether the link with this id was used.
+pub(crate) fn is_used(snapshot: &mut Snapshot<'_>, purpose: Purpose, id: &LinkId) -> Result<bool> {
+    Ok(snapshot.one(&USED, args![id, purpose.as_str()], |_| Ok(()))?.is_some())
+}
+
 /// The id in a token.
 pub fn id_of(token: &str) -> Option<LinkId> {
     secrets::split_token(token).and_then(|(id, _)| LinkId::parse(id).ok())

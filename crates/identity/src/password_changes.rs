@@ -68,6 +68,14 @@ pub fn peek_reset(snapshot: &mut Snapshot<'_>, proof: &ResetProof, now: Time) ->
     Ok(found.flatten())
 }
 
+/// Whether a password was set by a proof.
+pub fn was_reset(snapshot: &mut Snapshot<'_>, proof: &ResetProof) -> Result<bool> {
+    match proof {
+        ResetProof::Link(token) => Ok(links::user_of_used(snapshot, Purpose::Reset, token)?.is_some()),
+        ResetProof::Code(link) => links::is_used(snapshot, Purpose::Reset, link),
+    }
+}
+
 /// Sets a new password in place of a forgotten one. All sessions of the user end. Of several uses of one mail, by its link or its
 /// code, one succeeds; the others get [`Error::NotFound`].
 pub fn reset(tx: &mut Tx<'_>, proof: &ResetProof, hash: &str, actor: &Actor) -> Result<User> {

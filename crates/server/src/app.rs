@@ -39,6 +39,9 @@ use web::host::Hosts;
 use web::request_id::RequestIds;
 use web::{AddressHeader, CallerCounts, Cidr, RequestLog, RequestLogFormat};
 
+/// The mails that forms send for one network in an hour.
+const MAILS_PER_NETWORK_MAX: u32 = 200;
+
 /// How a server behaves. Made by the binary from its configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -58,6 +61,8 @@ pub struct Settings {
     pub sign_up: bool,
     /// The most accounts that the sign-up form makes for one network in an hour.
     pub sign_ups_per_network_max: u32,
+    /// The most mails in a day that one organization sends to addresses that nobody has proved.
+    pub unproven_mails_per_day_max: u32,
     /// Threads that hash passwords; none: as many as there are processors.
     pub hash_threads: Option<usize>,
     /// Their priority, as `nice` counts.
@@ -102,6 +107,7 @@ impl Settings {
             metrics_token: None,
             sign_up: true,
             sign_ups_per_network_max: 200,
+            unproven_mails_per_day_max: 500,
             hash_threads: None,
             hash_nice: LOWEST_PRIORITY,
             housekeeping: true,
@@ -163,6 +169,8 @@ pub struct Parts {
     pub(crate) password_guesses: PasswordGuesses,
     /// Accounts that the sign-up form makes, by network.
     pub(crate) sign_ups: SignUps,
+    /// Mails that forms ask for, by network.
+    pub(crate) mail_forms: SignUps,
     /// Clients that sent a PKCE challenge lately.
     pub(crate) pkce_use: PkceUse,
     /// Redirect addresses that clients sent and that are not registered.
@@ -226,6 +234,7 @@ impl App {
             key_use: KeyUse::default(),
             failed_sign_ins: Arc::default(),
             password_guesses: PasswordGuesses::new(secret_key.clone()),
+            mail_forms: SignUps::new(secret_key.clone(), MAILS_PER_NETWORK_MAX),
             sign_ups: SignUps::new(secret_key.clone(), settings.sign_ups_per_network_max),
             pkce_use: PkceUse::default(),
             redirect_problems: RedirectProblems::default(),

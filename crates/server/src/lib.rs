@@ -9,6 +9,7 @@
 //! - `app.rs`: the state that handlers share. `clock.rs`: the clock and the random source.
 //! - `web/`: between the crate `web` (sockets, limits) and a handler: middleware, authentication, JSON, errors.
 //! - `events/`: the streams of live authorization state.
+//! - `mail/`: from a form that asks for a mail to the relay that takes it.
 //! - `limits/`: rate limits and quotas; `lanes/`: bounded pools for slow work.
 //! - `jobs/`: the janitor, the first start, moving to another database.
 //! - `operation/`: health and metrics. `dev/`: the demo, declarations of `sarsen dev`, and what the benchmark
@@ -25,6 +26,7 @@ mod events;
 mod jobs;
 mod lanes;
 mod limits;
+mod mail;
 mod oauth;
 mod openapi;
 mod operation;

@@ -23,7 +23,8 @@ pub const KEPT: Duration = Duration::from_secs(25 * 3600);
 /// How often a code may be tried.
 const TRIES_MAX: i64 = 5;
 const DIGITS: &[u8; 10] = b"0123456789";
-const CODE_LENGTH: usize = 8;
+/// The digits of a code.
+pub const CODE_LENGTH: usize = 8;
 
 /// The input for [`ask`].
 #[derive(Clone)]

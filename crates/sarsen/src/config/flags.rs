@@ -99,6 +99,9 @@ pub struct Flags {
     /// [default: 200]
     #[arg(long, value_name = "N")]
     sign_ups_per_network_max: Option<String>,
+    /// Mails that one organization may send in a day to addresses that nobody has proved [default: 500]
+    #[arg(long, value_name = "N")]
+    unproven_mails_per_day_max: Option<String>,
     /// Threads that hash passwords [default: one per processor]
     #[arg(long, value_name = "N")]
     hash_threads: Option<String>,
@@ -177,6 +180,7 @@ impl Flags {
             many("dns_servers", &self.dns_servers),
             one("sign_up", &self.sign_up),
             one("sign_ups_per_network_max", &self.sign_ups_per_network_max),
+            one("unproven_mails_per_day_max", &self.unproven_mails_per_day_max),
             one("hash_threads", &self.hash_threads),
             one("cache_memory", &self.cache_memory),
             one("session_days", &self.session_days),

@@ -122,6 +122,8 @@ pub struct Config {
     pub sign_up: Setting<bool>,
     /// Accounts that people at one network may create in an hour.
     pub sign_ups_per_network_max: Setting<u32>,
+    /// Mails that one organization may send in a day to addresses that nobody has proved.
+    pub unproven_mails_per_day_max: Setting<u32>,
     /// Threads that hash passwords. `None`: one a processor.
     pub hash_threads: Setting<Option<usize>>,
     /// Bytes that all caches may take together.
@@ -255,6 +257,11 @@ impl Config {
                 |raw| value::number(raw, 1..=1_000_000),
                 || 200,
             )?,
+            unproven_mails_per_day_max: layers.setting(
+                "unproven_mails_per_day_max",
+                |raw| value::number(raw, 0..=1_000_000),
+                || 500,
+            )?,
             hash_threads: layers.setting(
                 "hash_threads",
                 |raw| value::number(raw, 1..=1024).map(Some),
@@ -378,6 +385,7 @@ impl Config {
         settings.metrics_token = self.metrics_token.value.clone();
         settings.sign_up = self.sign_up.value;
         settings.sign_ups_per_network_max = self.sign_ups_per_network_max.value;
+        settings.unproven_mails_per_day_max = self.unproven_mails_per_day_max.value;
         settings.hash_threads = self.hash_threads.value;
         settings.languages = self.texts.clone();
         settings.streams_max = self.streams_max.value;

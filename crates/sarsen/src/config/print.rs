@@ -75,6 +75,8 @@ pub fn print(config: &Config) -> String {
     lines.add("sign_up", &config.sign_up, Some(config.sign_up.value.to_string()));
     let sign_ups = &config.sign_ups_per_network_max;
     lines.add("sign_ups_per_network_max", sign_ups, Some(sign_ups.value.to_string()));
+    let unproven = &config.unproven_mails_per_day_max;
+    lines.add("unproven_mails_per_day_max", unproven, Some(unproven.value.to_string()));
     lines.add(
         "hash_threads",
         &config.hash_threads,

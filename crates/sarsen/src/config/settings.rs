@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 41] = [
+pub(super) const SETTINGS: [Definition; 42] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -68,6 +68,7 @@ pub(super) const SETTINGS: [Definition; 41] = [
     key("dns_servers", "addresses, with a port if it is not 53, like 10.0.0.53 or 127.0.0.1:5353"),
     key("sign_up", "true or false"),
     key("sign_ups_per_network_max", "a whole number from 1 to 1000000"),
+    key("unproven_mails_per_day_max", "a whole number from 0 to 1000000"),
     key("hash_threads", "a whole number from 1 to 1024"),
     key("cache_memory", "a size from 16M to 1024G, like 256M or 2G"),
     key("session_days", "a whole number from 1 to 400"),

@@ -12,6 +12,16 @@ pub(crate) fn sign_in(slug: &str, next: &str) -> String {
     format!("{}?next={}", sign_in_form(slug), encoded(next))
 }
 
+/// The form of an organization that asks for a mail to set a new password.
+pub(crate) fn forgot_form(slug: &str) -> String {
+    format!("/o/{slug}/forgot")
+}
+
+/// The same form, whose user goes on to `next` in the end.
+pub(crate) fn forgot(slug: &str, next: &str) -> String {
+    format!("{}?next={}", forgot_form(slug), encoded(next))
+}
+
 /// The account page of an organization.
 pub(crate) fn account(slug: &str) -> String {
     format!("/o/{slug}/account")

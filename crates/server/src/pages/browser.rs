@@ -20,7 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use identity::authentication::Authentication;
 use identity::ids::SessionId;
-use identity::secrets::{self, Hash};
+use identity::secrets::{self, Hash, SecretKey};
 use identity::sessions::{self, NewSession, Own, Session};
 use identity::users::{self, User};
 use identity::{Result, names};
@@ -121,9 +121,13 @@ impl Browser {
     /// Whether this user has signed in with this browser since they last changed their password or signed out
     /// everywhere.
     pub(crate) fn is_known(&self, app: &App, user: &User) -> bool {
-        let epoch = user.known_browsers_epoch.to_string();
-        let parts = [KNOWN, &self.id, user.id.as_str(), &epoch];
-        self.known_tags(app).any(|tag| app.secret_key.derives(&parts, tag))
+        is_known_as(&app.secret_key, &self.known_as(app), user)
+    }
+
+    /// What says for whom it is known, for [`is_known_as`]: a secret.
+    pub(crate) fn known_as(&self, app: &App) -> String {
+        let tags: Vec<&str> = self.known_tags(app).collect();
+        [&self.id, "\n", &tags.join(".")].concat()
     }
 
     /// The cookie that makes this browser known for a user. It must be sent again when the user's epoch has changed.
@@ -328,6 +332,14 @@ impl Browser {
         app.store.write("session.end", move |tx| sessions::end_own(tx, &session, &own, &actor)).await?;
         Ok(())
     }
+}
+
+/// [`Browser::is_known`] by what [`Browser::known_as`] gave.
+pub(crate) fn is_known_as(key: &SecretKey, known_as: &str, user: &User) -> bool {
+    let Some((id, tags)) = known_as.split_once('\n') else { return false };
+    let epoch = user.known_browsers_epoch.to_string();
+    let parts = [KNOWN, id, user.id.as_str(), &epoch];
+    tags.split('.').any(|tag| key.derives(&parts, tag))
 }
 
 /// Names and values of the cookies of the request whose names begin with `prefix`, in their order. It compares bytes:

@@ -20,8 +20,11 @@ const LIFE_S: u64 = 30 * 60;
 /// The kind of the link; no slug begins with `_`.
 #[derive(Clone, Copy)]
 pub(crate) enum KeptLink {
+    /// No link, but what this browser has asked a mail for.
+    Asked,
     Invitation,
     Password,
+    Reset,
     SetUp,
     SignIn,
 }
@@ -35,8 +38,10 @@ pub(crate) fn id_of(token: &str) -> &str {
 impl KeptLink {
     fn cookie(self) -> &'static str {
         match self {
+            KeptLink::Asked => "_asked",
             KeptLink::Invitation => "_invitation",
             KeptLink::Password => "_password",
+            KeptLink::Reset => "_reset",
             KeptLink::SetUp => "_set_up",
             KeptLink::SignIn => "_sign_in",
         }

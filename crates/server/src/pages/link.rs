@@ -1,9 +1,10 @@
-//! `/o/{slug}/link`: a one-time sign-in link that an administrator made for a user. The secret of the link moves into a
-//! cookie ([`KeptLink`]). Opening it does nothing; its form signs in, once. The command that uses the link creates the
-//! session, so a link is not lost without one.
+//! `/o/{slug}/link`: a one-time link that was mailed, or that an administrator made for a user to sign in. The secret of the link
+//! moves into a cookie ([`KeptLink`]). Opening it does nothing. A mailed link leads to the page whose form uses it. The form
+//! here signs in, once; the command that uses the link creates the session, so a link is not lost without one.
 
 use super::browser::{Asked, Browser, Form};
 use super::kept_link::{KeptLink, id_of};
+use super::reset;
 use super::respond::{Link, PageError, PageResult, section, see_other};
 use super::sign_in::{active, home};
 use super::views::OneTimeLink;
@@ -69,6 +70,11 @@ pub(crate) async fn get(
 ) -> PageResult {
     let organization = active(&app, &slug).await?;
     if let Some(token) = asked.get("token") {
+        let wanted = token.to_owned();
+        let purpose = app.store.point(move |snapshot| links::purpose_of(snapshot, &wanted)).await?;
+        if purpose == Some(Purpose::Reset) {
+            return reset::open(&app, &browser, &organization, token).await;
+        }
         user_of(&app, &organization, token).await?;
         return Ok(see_other(&path(&slug), KeptLink::SignIn.keep(&app, &browser, token)?));
     }

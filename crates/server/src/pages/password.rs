@@ -169,6 +169,7 @@ fn show(app: &App, browser: &Browser, link: &PasswordLink, error: Option<&FormEr
         brand: &link.organization.name,
         user_email: &link.user.email,
         has_password: link.has_password,
+        may_wait: true,
         csrf: &csrf,
         hidden: &[("link", id_of(&link.token))],
         action: PATH,

@@ -208,6 +208,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
     let next = safe_next(shown.next, &home);
     let action = addresses::sign_in_form(&organization.slug);
     let sign_up = sign_up::address(&organization.slug, next);
+    let forgotten = addresses::forgot(&organization.slug, next);
     let product = product(app, organization, next).await;
     let contact = Contact::of(app, organization).await;
     let view = SignIn {
@@ -220,6 +221,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
         hidden: &[("next", next)],
         action: &action,
         signup_href: organization.allows_sign_up(app.settings.sign_up).then_some(&sign_up),
+        forgotten_href: app.relay().is_some().then_some(&forgotten),
         contact: contact.as_ref().map(Contact::view),
         is_platform: organization.slug == PLATFORM,
         is_busy: wait.is_some(),

@@ -4,6 +4,7 @@
 
 use super::middleware;
 use crate::app::App;
+use crate::mail;
 use crate::router::router;
 use axum::body::Body;
 use axum::response::Response;
@@ -58,7 +59,7 @@ struct Jobs {
 
 impl Jobs {
     fn start(app: &App, stopped: &watch::Receiver<bool>) -> std::io::Result<Jobs> {
-        let work = app.work().start().map_err(std::io::Error::other)?;
+        let work = mail::add_to(app.work(), app).start().map_err(std::io::Error::other)?;
         let presence = app.store.is_shared();
         Ok(Jobs {
             presence: presence.then(|| tokio::spawn(app.presence.clone().run(stopped.clone()))),

@@ -15,6 +15,7 @@ mod device;
 mod erasure;
 mod error_links;
 mod first_start;
+mod forgotten;
 mod form_errors;
 mod full_lane;
 mod guessing;

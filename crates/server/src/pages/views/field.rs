@@ -105,6 +105,16 @@ impl Field<'_> {
         ..Field::NAME
     };
 
+    pub const MAILED_CODE: Field<'static> = Field {
+        name: "code",
+        label: "field.mailed_code",
+        kind: "text",
+        autocomplete: "one-time-code",
+        hint: Some("field.mailed_code_hint"),
+        length_max: None,
+        ..Field::NAME
+    };
+
     pub fn markup(&self, language: &Language) -> Markup {
         let hint_id = self.hint.map(|_| format!("{}-hint", self.name));
         let described_by = described_by(hint_id.as_deref(), self.in_error);

@@ -45,11 +45,17 @@ pub fn forms(language: &Language, org: &str, client: &str, email: &str, name: &s
     let (wrong, error) = (wrong.as_ref(), error.map(saying));
     let (error, busy) = (error.as_ref(), Sentence::new("form.busy_for").wait(Duration::from_secs(12)));
     let sign_in = SignIn { org_name, client_name: Some(client), email, error, note: None, csrf, hidden,
-        action: "/o/acme/login", signup_href: Some("/o/acme/signup"), contact: None, is_platform: false, is_busy: false };
+        action: "/o/acme/login", signup_href: Some("/o/acme/signup"), forgotten_href: None, contact: None, is_platform: false, is_busy: false };
     let sign_up = SignUp { org_name, client_name: Some(client), name, email, error: wrong, is_taken: true, csrf, hidden,
         action: "/o/acme/signup", signin_href: "/o/acme/login" };
-    let set_password = |has_password| SetPassword { brand: org, user_email: email, has_password, csrf, hidden,
-        action: "/password", error: wrong }.markup(language);
+    let set_password = |has_password| SetPassword { brand: org, user_email: email, has_password, may_wait: true, csrf, hidden,
+        action: "/password", error: wrong };
+    let wrong_as = |field| error.cloned().map(|sentence| FormError { sentence, field: Some(field) });
+    let (wrong_email, wrong_code) = (wrong_as("email"), wrong_as("code"));
+    let forgot = Forgot { org_name, email, csrf, hidden, action: "/o/acme/forgot", signin_href: "/o/acme/login",
+        error: wrong_email.as_ref() };
+    let enter_code = EnterCode { org_name, email, minutes: 10, csrf, hidden, action: "/o/acme/code",
+        again_href: "/o/acme/forgot", error: wrong_code.as_ref() };
     let change_password = |old| ChangePassword { brand: org, user_email: email, old, csrf,
         action: "/o/acme/account/password", account_href: "/o/acme/account", error: wrong }.markup(language);
     vec![
@@ -57,6 +63,7 @@ pub fn forms(language: &Language, org: &str, client: &str, email: &str, name: &s
         ("sign_in_fresh",
             SignIn { client_name: None, email: "", note: Some(Note::Flash("flash.signed_out")), ..sign_in }
                 .markup(language)),
+        ("sign_in_with_mail", SignIn { forgotten_href: Some("/o/acme/forgot"), ..sign_in }.markup(language)),
         ("sign_in_again", SignIn { note: Some(Note::Again(email)), ..sign_in }.markup(language)),
         ("sign_in_no_owner", SignIn { email: "", note: Some(Note::NoOwner), is_platform: true, ..sign_in }.markup(language)),
         ("sign_in_other", SignIn { email: "", note: Some(Note::Other(email)), ..sign_in }.markup(language)),
@@ -68,8 +75,11 @@ pub fn forms(language: &Language, org: &str, client: &str, email: &str, name: &s
             ActivateLink { brand: org, user_code: "BCDF-GHJK", csrf, hidden, action: "/activate" }.markup(language)),
         ("activate_sign_in", ActivateSignIn { brand: org, error, csrf, action: "/activate" }.markup(language)),
         ("sign_in_platform", SignIn { is_platform: true, ..sign_in }.markup(language)),
-        ("set_password", set_password(false)),
-        ("set_password_forgotten", set_password(true)),
+        ("set_password", set_password(false).markup(language)),
+        ("set_password_forgotten", set_password(true).markup(language)),
+        ("reset", SetPassword { may_wait: false, ..set_password(true) }.markup(language)),
+        ("forgot", forgot.markup(language)),
+        ("enter_code", enter_code.markup(language)),
         ("change_password", change_password(OldPassword::Needed)),
         ("change_password_recent", change_password(OldPassword::NotNeeded)),
         ("change_password_without", change_password(OldPassword::None)),

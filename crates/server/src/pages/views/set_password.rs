@@ -1,4 +1,4 @@
-//! `/password`: a user sets a password with a one-time link.
+//! `/password` and `/o/{slug}/reset`: a user sets a password with a one-time link.
 
 use maud::{Markup, html};
 use texts::Language;
@@ -16,6 +16,8 @@ pub struct SetPassword<'a> {
     pub user_email: &'a str,
     /// Whether the user already has a password.
     pub has_password: bool,
+    /// The link of an administrator works until it expires; that of a mail is gone soon.
+    pub may_wait: bool,
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub action: &'a str,
@@ -37,10 +39,12 @@ impl SetPassword<'_> {
                     (field::fields(language, vec![field::new_password("password", "field.password")], self.error))
                     div.decide {
                         button type="submit" { (language.text("set_password.submit")) }
-                        button.plain type="submit" name="later" value="yes" formnovalidate { (language.text("page.not_now")) }
+                        @if self.may_wait {
+                            button.plain type="submit" name="later" value="yes" formnovalidate { (language.text("page.not_now")) }
+                        }
                     }
                 }
-                p.small { (language.text("set_password.about")) }
+                p.small { (language.text(if self.may_wait { "set_password.about" } else { "set_password.about_mail" })) }
             }
         };
         shell(language, &titled(language, self.error.is_some(), title), self.brand, body)

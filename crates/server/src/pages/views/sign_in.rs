@@ -39,6 +39,8 @@ pub struct SignIn<'a> {
     pub action: &'a str,
     /// Only where people may create accounts.
     pub signup_href: Option<&'a str>,
+    /// Only where the server sends mails.
+    pub forgotten_href: Option<&'a str>,
     pub contact: Option<Contact<'a>>,
     /// Whether administrators sign in here.
     pub is_platform: bool,
@@ -83,8 +85,11 @@ impl SignIn<'_> {
         shell(language, &titled(language, self.error.is_some(), &title), self.org_name, body)
     }
 
-    /// What to do without the password. Only an administrator who can identify the user makes a link.
+    /// What to do without the password. Where no mail is sent, an administrator who can identify the user makes a link.
     fn forgotten(&self, language: &Language) -> Markup {
+        if let Some(href) = self.forgotten_href {
+            return html! { p.small { a href=(href) { (language.text("sign_in.forgotten")) } } };
+        }
         html! {
             details.small {
                 summary { (language.text("sign_in.forgotten")) }

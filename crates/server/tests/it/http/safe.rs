@@ -32,8 +32,8 @@ const NOTES: &[(&str, &str)] = &[
     ("/api/service/state", "api_key_uses"),
 ];
 
-/// Pages that this server does not have: it has an owner, and is not that of `sarsen dev`.
-const NOT_HERE: &[&str] = &["/setup", "/dev/sign-in"];
+/// Pages that this server does not have: it has an owner, is not that of `sarsen dev`, and nothing proves that a password may be reset.
+const NOT_HERE: &[&str] = &["/setup", "/dev/sign-in", "/o/{slug}/reset"];
 
 /// Every route whose GET keeps a place until it ends.
 const STREAMS: &[&str] = &["/api/live", "/demo/{product}/live"];
@@ -155,6 +155,12 @@ impl<'s> World<'s> {
             "/password" => self.link("password-link").await,
             "/setup" => "/setup?token=x".to_owned(),
             "/o/{slug}/link" => self.link("sign-in-link").await,
+            "/o/{slug}/code" => {
+                let csrf = self.browser.get("/o/acme/forgot").await.input("csrf");
+                let fields = [("csrf", &*csrf), ("email", "ada@acme.test")];
+                assert_eq!(self.browser.post("/o/acme/forgot", &fields).await.status, 303);
+                "/o/acme/code".to_owned()
+            }
             "/o/{slug}/login" => "/o/acme/login?prompt=login".to_owned(),
             "/login" => "/login?prompt=login".to_owned(),
             "/demo/{product}/callback" => self.callback().await,

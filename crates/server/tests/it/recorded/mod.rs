@@ -19,6 +19,7 @@ mod back_end;
 mod billing;
 mod catalog;
 mod complete;
+mod mail;
 mod masks;
 mod notes;
 mod oauth;
