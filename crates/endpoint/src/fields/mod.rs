@@ -6,7 +6,7 @@
 //! - `repair.rs`: goes on after a wrong field, with a placeholder in its place, so that the others are checked too.
 //!
 //! A field is named by its path: `name`, `services[1]`, `checks[3].user`. What the types cannot say, such as the form of
-//! a slug, is in the [`Validate`] of a body; the rules themselves are in the domain, which applies them again.
+//! a slug, is in the rules that a reader of a body takes; those of the platform are in its domain, which applies them again.
 
 mod node;
 mod reader;
@@ -42,13 +42,6 @@ impl FieldError {
     }
 }
 
-/// The rules of a body beyond its types.
-pub trait Validate {
-    /// Notes every field that breaks a rule. A field that could not be read holds a placeholder here; what is noted about
-    /// it is ignored.
-    fn validate(&self, errors: &mut FieldErrors);
-}
-
 /// The wrong fields of one request, in the order in which they were found.
 #[derive(Debug, Default)]
 pub struct FieldErrors {
@@ -73,9 +66,9 @@ impl FieldErrors {
     }
 
     /// Checks the part of a body at `path` by the rules of the part's own type.
-    pub fn check_part(&mut self, path: &str, part: &impl Validate) {
+    pub fn check_part(&mut self, path: &str, rules: impl FnOnce(&mut FieldErrors)) {
         let mut errors = FieldErrors::default();
-        part.validate(&mut errors);
+        rules(&mut errors);
         for FieldError { field, code, detail } in errors.found {
             self.note(code, format!("{path}.{field}"), &detail);
         }

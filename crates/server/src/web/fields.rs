@@ -3,11 +3,18 @@
 
 use super::error::Problem;
 use super::json::check_size;
-pub use endpoint::fields::{FieldError, FieldErrors, Validate};
+pub use endpoint::fields::{FieldError, FieldErrors};
 use endpoint::fields::{Unreadable, read_object, read_query as read_parameters, summary};
 use http::StatusCode;
 use identity::Error;
 use serde::de::DeserializeOwned;
+
+/// The rules of a body beyond its types. The types are in the crate `api`, which does not know the domain.
+pub trait Validate {
+    /// Notes every field that breaks a rule. A field that could not be read holds a placeholder here; what is noted about
+    /// it is ignored.
+    fn validate(&self, errors: &mut FieldErrors);
+}
 
 /// The rules of the domain as those of a body.
 pub trait Rules {

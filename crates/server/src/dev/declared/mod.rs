@@ -103,23 +103,24 @@ impl Declaration {
 
 impl Validate for Declaration {
     fn validate(&self, errors: &mut FieldErrors) {
-        errors.check_part("organization", &self.organization);
+        errors.check_part("organization", |errors| self.organization.validate(errors));
         for (place, service) in self.services.iter().enumerate() {
-            errors.check_part(&format!("services[{place}]"), service);
+            errors.check_part(&format!("services[{place}]"), |errors| service.validate(errors));
         }
         for (place, plan) in self.plans.iter().enumerate() {
-            errors.check_part(&format!("plans[{place}]"), plan);
+            errors.check_part(&format!("plans[{place}]"), |errors| plan.validate(errors));
         }
         for (key, client) in &self.clients.0 {
             match names::slug("clients", key) {
-                Ok(_) => errors.check_part(&format!("clients.{key}"), client),
+                Ok(_) => errors.check_part(&format!("clients.{key}"), |errors| client.validate(errors)),
                 Err(error) => drop(errors.check::<()>(Err(error))),
             }
         }
         for (place, user) in self.users.iter().enumerate() {
             let Organization { name, slug, .. } = &self.organization;
             let own_names = [user.email.as_str(), user.name.as_deref().unwrap_or_default(), name, slug];
-            errors.check_part(&format!("users[{place}]"), &Named { user, own_names });
+            errors
+                .check_part(&format!("users[{place}]"), |errors| Named { user, own_names }.validate(errors));
         }
         self.check_references(errors);
     }
