@@ -45,16 +45,15 @@ impl Matched {
 pub struct Methods<S> {
     /// The path as it is in the table of routes, such as `/o/{slug}/login`.
     route: &'static str,
-    endpoints: Vec<(Method, Endpoint<S>)>,
+    /// Each with its place in the list of all.
+    endpoints: Vec<(Method, Endpoint<S>, usize)>,
     /// The handler for HEAD, where it is not that for GET.
     head: Option<Endpoint<S>>,
-    /// The place of the first of them in the list of all.
-    first: usize,
 }
 
 impl<S> Default for Methods<S> {
     fn default() -> Methods<S> {
-        Methods { route: "", endpoints: Vec::new(), head: None, first: 0 }
+        Methods { route: "", endpoints: Vec::new(), head: None }
     }
 }
 
@@ -94,7 +93,7 @@ pub fn delete<H: Handler<T, S, Future = Answer>, T: 'static, S: 'static>(handler
 impl<S: 'static> Methods<S> {
     fn on<H: Handler<T, S, Future = Answer>, T: 'static>(mut self, method: Method, handler: H) -> Methods<S> {
         let endpoint: Endpoint<S> = Box::new(move |request, state| handler.clone().call(request, state));
-        self.endpoints.push((method, endpoint));
+        self.endpoints.push((method, endpoint, 0));
         self
     }
 
@@ -132,15 +131,14 @@ impl<S: 'static> Methods<S> {
     fn of(&self, method: &Method) -> Option<(&Endpoint<S>, usize)> {
         let is_head = method == Method::HEAD;
         let wanted = if is_head { &Method::GET } else { method };
-        let place = self.endpoints.iter().position(|(known, _)| known == wanted)?;
-        let (_, endpoint) = self.endpoints.get(place)?;
+        let (_, endpoint, place) = self.endpoints.iter().find(|(known, ..)| known == wanted)?;
         let own = self.head.as_ref().filter(|_| is_head);
-        Some((own.unwrap_or(endpoint), self.first + place))
+        Some((own.unwrap_or(endpoint), *place))
     }
 
     /// `GET,HEAD,POST`, for the Allow header.
     fn allowed(&self) -> String {
-        let names = self.endpoints.iter().map(|(method, _)| method.as_str());
+        let names = self.endpoints.iter().map(|(method, ..)| method.as_str());
         let names: Vec<&str> =
             names.flat_map(|name| if name == "GET" { vec!["GET", "HEAD"] } else { vec![name] }).collect();
         names.join(",")
@@ -166,11 +164,33 @@ impl<S: 'static> Routes<S> {
     /// the program, and appears at its start.
     #[expect(clippy::panic, reason = "the table of routes is made once, at the start")]
     pub fn route(mut self, path: &'static str, methods: Methods<S>) -> Routes<S> {
-        let methods = Methods { route: path, first: self.listed.len(), ..methods };
-        self.listed.extend(methods.endpoints.iter().map(|(method, _)| (method.clone(), path)));
+        let mut methods = Methods { route: path, ..methods };
+        for (method, _, place) in &mut methods.endpoints {
+            *place = self.listed.len();
+            self.listed.push((method.clone(), path));
+        }
         match self.tree.insert(path, methods) {
             Ok(()) => self,
             Err(error) => panic!("route {path}: {error}"),
+        }
+    }
+
+    /// Adds a method of a path, which may have others already.
+    pub fn on<H, T>(mut self, method: Method, path: &'static str, handler: H) -> Routes<S>
+    where
+        H: Handler<T, S, Future = Answer>,
+        T: 'static,
+    {
+        let place = self.listed.len();
+        match self.tree.at_mut(path) {
+            Ok(found) if found.value.route == path => {
+                self.listed.push((method.clone(), path));
+                let endpoint: Endpoint<S> =
+                    Box::new(move |request, state| handler.clone().call(request, state));
+                found.value.endpoints.push((method, endpoint, place));
+                self
+            }
+            _ => self.route(path, Methods::default().on(method, handler)),
         }
     }
 
@@ -255,7 +275,8 @@ mod tests {
 
     /// Status, Allow, Content-Length and body.
     async fn sent(method: &str, path: &str) -> (u16, String, String, String) {
-        let routes = Routes::new(unknown, wrong_method).route("/hello/{name}", get(hello).post(note));
+        let routes = Routes::new(unknown, wrong_method);
+        let routes = routes.on(Method::GET, "/hello/{name}", hello).on(Method::POST, "/hello/{name}", note);
         assert_eq!(routes.find("/hello/a"), Some("/hello/{name}"));
         let request =
             http::Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
