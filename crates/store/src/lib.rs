@@ -131,7 +131,7 @@ pub use not_before::not_before;
 pub use open::{look, rehearse_open};
 pub use options::{CACHE_MEMORY, Following, Options, WriterLimits};
 pub use query::{Answer, Read};
-pub use row::{Cells, Column, FromRow, ToRow};
+pub use row::{Cells, Column, FromRow, ToRow, column_names};
 pub use sql::{
     Dialect, STATEMENTS, Sql, Statement, Where, insert, insert_if_absent, insert_row, lock, select,
     select_row, sql, update, update_if, update_row, upsert, upsert_row,

@@ -100,6 +100,15 @@ pub(crate) fn names(columns: &'static [Column]) -> Vec<String> {
     names
 }
 
+/// The names of a struct's columns without the aliases of their tables; of an expression, its text.
+pub fn column_names<T: FromRow>() -> Vec<String> {
+    let bare = |name: String| match name.rsplit_once('.') {
+        Some((_, bare)) if !name.contains('(') => bare.to_owned(),
+        _ => name,
+    };
+    names(T::COLUMNS).into_iter().map(bare).collect()
+}
+
 fn collect(alias: &str, columns: &'static [Column], names: &mut Vec<String>) {
     for column in columns {
         match *column {

@@ -13,6 +13,7 @@ use identity::{audit, audit_trail, names, user_search};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use store::FromRow;
 
 /// What every route under these begins with is the API.
 const API: [&str; 2] = ["/api/", "/webhooks/"];
@@ -41,7 +42,10 @@ fn every_route_of_the_api_is_described_and_nothing_else() {
     let routes: BTreeSet<String> = of_api.map(|(method, path)| format!("{method} {path}")).collect();
     let described: BTreeSet<String> = operations().into_iter().map(|(route, _)| route).collect();
     let missing: Vec<_> = routes.difference(&described).collect();
-    assert!(missing.is_empty(), "add an entry to server/src/openapi/operations.rs for each of {missing:#?}");
+    assert!(
+        missing.is_empty(),
+        "add a line to a table of the crate `api`, or an entry to server/src/openapi/operations.rs, for each of {missing:#?}"
+    );
     let gone: Vec<_> = described.difference(&routes).collect();
     assert!(gone.is_empty(), "no route in server/src/router.rs: {gone:#?}");
 }
@@ -168,6 +172,64 @@ fn the_limits_of_fields_are_those_that_are_checked() {
             as usize,
     );
     assert!(audit_trail::action(&longest).is_ok() && audit_trail::action(&(longest + "a")).is_err());
+}
+
+/// The fields of an object of the API, and the columns of its row.
+fn fields_and_columns<T: FromRow>(object: &str) -> [BTreeSet<String>; 2] {
+    let mut fields = BTreeSet::new();
+    let mut objects = vec![&DOCUMENT["components"]["schemas"][object]];
+    while let Some(schema) = objects.pop() {
+        objects.extend(schema["allOf"].as_array().into_iter().flatten());
+        let referred = schema["$ref"].as_str().and_then(|target| DOCUMENT.pointer(target.strip_prefix('#')?));
+        objects.extend(referred);
+        fields.extend(schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()));
+    }
+    [fields, store::column_names::<T>().into_iter().collect()]
+}
+
+/// What only one of them has stands here: a column that is forgotten in the API, or a field that is stored nowhere, is found.
+#[test]
+fn the_fields_of_an_object_are_the_columns_of_its_row_but_for_these() {
+    let nouns = [
+        (
+            "User",
+            fields_and_columns::<identity::users::User>("User"),
+            "email_verified",
+            "email_verified_at known_browsers_epoch organization_id",
+        ),
+        (
+            "Session",
+            fields_and_columns::<identity::sessions::Session>("Session"),
+            "",
+            "authentication organization_id user_id",
+        ),
+        ("Service", fields_and_columns::<identity::services::Service>("Service"), "", "organization_id"),
+        (
+            "Organization",
+            fields_and_columns::<identity::organizations::Organization>("Organization"),
+            "status",
+            "decision deleted_at suspended_at",
+        ),
+        (
+            "Administrator",
+            fields_and_columns::<identity::administrators::Administrator>("Administrator"),
+            "user",
+            "user_id",
+        ),
+        (
+            "Client",
+            fields_and_columns::<identity::clients::Client>("Client"),
+            "client_id client_secret needs_review pkce post_logout_redirect_uris redirect_uris scopes service",
+            "accepted_at access_token_typ administration_scope changed_at id organization_id pkce_required service_id slug",
+        ),
+    ];
+    for (object, [fields, columns], only_fields, only_columns) in nouns {
+        let only = |one: &BTreeSet<String>, other: &BTreeSet<String>| {
+            one.difference(other).cloned().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(only(&fields, &columns), only_fields, "fields of {object} without a column");
+        assert_eq!(only(&columns, &fields), only_columns, "columns of {object} without a field");
+    }
 }
 
 #[test]
