@@ -12,7 +12,9 @@ from console import token_of
 from person import Person, forms_of
 from wire import LIMIT_S, Request
 
-ROUTER = Path(__file__).resolve().parents[2] / "crates/server/src/router.rs"
+CRATES = Path(__file__).resolve().parents[2] / "crates"
+ROUTER = CRATES / "server/src/router.rs"
+OPERATIONS = CRATES / "api/src"
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 VERIFIER = "a-verifier-that-is-long-enough-for-RFC-7636"
@@ -25,12 +27,15 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 def routes():
-    """Methods and paths of the table of routes."""
+    """Methods and paths of the table of routes, and of the tables of operations."""
     found = []
     for entry in ROUTER.read_text(encoding="utf-8").split(".route(")[1:]:
         path, handlers = re.match(r'\s*"([^"]+)"(.*)', entry, re.DOTALL).groups()
         methods = re.findall(r"\b(get|post|put|patch|delete)\(\w+::", handlers.split("// ")[0])
         found += [(method.upper(), path) for method in methods]
+    for noun in sorted(OPERATIONS.glob("*.rs")):
+        entries = re.findall(r': (Get|Post|Put|Patch|Delete) "([^"]+)"', noun.read_text(encoding="utf-8"))
+        found += [(method.upper(), path) for method, path in entries]
     assert len(found) > 80, found
     return found
 

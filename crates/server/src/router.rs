@@ -1,10 +1,12 @@
-//! Every route, in one table: the map of the product.
+//! Every route, in one table: the map of the product. An operation of the crate `api` has its path there.
 
 use crate::app::App;
 use crate::dev::{demo, mail};
 use crate::operation::{health, metrics};
 use crate::web::error::Problem;
+use crate::web::handles::Serve as _;
 use crate::{api, oauth, openapi, pages, webhooks};
+use ::api::users;
 use axum::response::{IntoResponse, Response};
 use endpoint::routes::{Routes, acting_get, delete, get, patch, post, put};
 use http::{Method, StatusCode, Uri};
@@ -90,22 +92,18 @@ pub fn router() -> Routes<App> {
             "/api/organizations/{org}/subscriptions/{subscription}",
             get(api::subscriptions::get).patch(api::subscriptions::change).delete(api::subscriptions::delete),
         )
-        .route("/api/organizations/{org}/users", get(api::users::list).post(api::users::create))
-        .route(
-            "/api/organizations/{org}/users/{user}",
-            get(api::users::get).patch(api::users::change).delete(api::users::delete),
-        )
-        .route(
-            "/api/organizations/{org}/users/{user}/suspension",
-            put(api::users::suspension::put).delete(api::users::suspension::delete),
-        )
-        .route(
-            "/api/organizations/{org}/users/{user}/sessions",
-            get(api::users::sessions::list).delete(api::users::sessions::end_all),
-        )
-        .route("/api/organizations/{org}/users/{user}/sessions/{session}", delete(api::users::sessions::end))
-        .route("/api/organizations/{org}/users/{user}/sign-in-link", post(api::users::sign_in_link::create))
-        .route("/api/organizations/{org}/users/{user}/password-link", post(api::users::password_link::create))
+        .serve(users::ListUsers, api::users::list)
+        .serve(users::CreateUser, api::users::create)
+        .serve(users::GetUser, api::users::get)
+        .serve(users::ChangeUser, api::users::change)
+        .serve(users::DeleteUser, api::users::delete)
+        .serve(users::SuspendUser, api::users::suspension::put)
+        .serve(users::ActivateUser, api::users::suspension::delete)
+        .serve(users::ListSessions, api::users::sessions::list)
+        .serve(users::EndSessions, api::users::sessions::end_all)
+        .serve(users::EndSession, api::users::sessions::end)
+        .serve(users::CreateSignInLink, api::users::sign_in_link::create)
+        .serve(users::CreatePasswordLink, api::users::password_link::create)
         .route("/api/organizations/{org}/keys", get(api::keys::list).post(api::keys::create))
         .route("/api/organizations/{org}/keys/{key}", get(api::keys::get).delete(api::keys::revoke))
         .route("/api/organizations/{org}/audit", get(api::audit::list))
@@ -195,6 +193,7 @@ pub fn router() -> Routes<App> {
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::get))
+        .complete()
 }
 
 async fn unknown(uri: Uri) -> Response {

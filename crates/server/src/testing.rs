@@ -41,6 +41,13 @@ static ALL_ARE_DUE: Sql = sql("UPDATE live_schedules SET next_ms = 0");
 /// The secret key of all servers.
 const SECRET_KEY: [u8; 32] = [7; 32];
 
+/// Every route of the server by method and path, in the order of its table.
+pub fn routes() -> Vec<(&'static str, &'static str)> {
+    static ALL: OnceLock<Vec<(http::Method, &'static str)>> = OnceLock::new();
+    let all = ALL.get_or_init(|| crate::router().listed().to_vec());
+    all.iter().map(|(method, path)| (method.as_str(), *path)).collect()
+}
+
 /// A clock that stands still until the test moves it.
 pub struct ManualClock(AtomicI64);
 

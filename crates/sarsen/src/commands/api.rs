@@ -4,12 +4,15 @@ use crate::api_client::{ApiClient, Body, parse, segment};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::output::{self, Record};
-use serde::Deserialize;
+use ::api::Operation;
+use ::api::users::{ListUsers, User, UserFilter};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::marker::PhantomData;
 use ureq::http::Method;
 
+const NO_CHANGE: &str = "no change was given; --help lists what can be changed";
 /// The most items that a page of a list may hold.
 const PAGE: &str = "200";
 
@@ -174,6 +177,60 @@ impl Api {
         }
     }
 
+    /// Calls an operation. `names` are the parameters of its path beside the organization's.
+    pub fn call<O, T, const STATUS: u16>(
+        &mut self,
+        _: O,
+        names: &[&str],
+        body: &O::Takes,
+    ) -> Result<Answer<T>>
+    where
+        O: Operation<Gives = ::api::Answer<STATUS, T>, Takes: Serialize>,
+        T: DeserializeOwned,
+    {
+        let path = self.path_of::<O>(names);
+        let fields = match serde_json::to_value(body) {
+            Ok(Value::Null) => None,
+            fields => Some(fields.unwrap_or_default()),
+        };
+        if O::METHOD == ::api::Method::Patch && fields.as_ref().is_none_or(is_empty) {
+            return Err(Error::usage(NO_CHANGE));
+        }
+        let body = fields.as_ref().map_or(Body::None, Body::Json);
+        let (method, is_of_change) = match O::METHOD {
+            ::api::Method::Get => (Method::GET, false),
+            ::api::Method::Post => (Method::POST, true),
+            ::api::Method::Put => (Method::PUT, true),
+            ::api::Method::Patch => (Method::PATCH, true),
+            ::api::Method::Delete => (Method::DELETE, true),
+        };
+        let json = self.send(&method, &path, &body)?;
+        Ok(Answer { json, is_of_change, kind: PhantomData })
+    }
+
+    /// All pages of a list.
+    pub fn list_of<O, T>(&mut self, _: O, names: &[&str], query: &O::Asks) -> Result<List<T>>
+    where
+        O: Operation<Gives = ::api::Answer<200, ::api::List<T>>, Asks: Serialize>,
+    {
+        let path = self.path_of::<O>(names);
+        let query = serde_json::to_value(query).unwrap_or_default();
+        let pairs = query.as_object().into_iter().flatten();
+        let pairs: Vec<(&str, &str)> =
+            pairs.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect();
+        self.list(&path, &pairs)
+    }
+
+    fn path_of<O: Operation>(&self, names: &[&str]) -> String {
+        let mut names = names.iter();
+        let parts = O::PATH.split('/').map(|part| match part {
+            "{org}" => segment(self.org_slug()),
+            part if part.starts_with('{') => names.next().map(|name| segment(name)).unwrap_or_default(),
+            part => part.to_owned(),
+        });
+        parts.collect::<Vec<_>>().join("/")
+    }
+
     /// One object.
     pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<Answer<T>> {
         self.send(&Method::GET, path, &Body::None).map(Answer::of_read)
@@ -192,7 +249,7 @@ impl Api {
     /// Changes an object. No field to change is an error.
     pub fn patch<T: DeserializeOwned>(&mut self, path: &str, fields: Fields) -> Result<Answer<T>> {
         if fields.0.is_empty() {
-            return Err(Error::usage("no change was given; --help lists what can be changed"));
+            return Err(Error::usage(NO_CHANGE));
         }
         self.send(&Method::PATCH, path, &Body::Json(&fields.0.into())).map(Answer::of_change)
     }
@@ -245,22 +302,13 @@ impl Api {
 
     /// The id of a user, from the id or the e-mail address.
     pub fn user_id(&mut self, user: &str) -> Result<String> {
-        #[derive(Deserialize)]
-        struct Found {
-            id: String,
-        }
         if !user.contains('@') {
             return Ok(user.to_owned());
         }
-        let found = self.list::<Found>(&self.path(&["users"]), &[("email", user)])?.read()?;
+        let filter = UserFilter { email: Some(user.to_owned()), ..UserFilter::default() };
+        let found: Vec<User> = self.list_of(ListUsers, &[], &filter)?.read()?;
         let missing = || Error::failed(format!("there is no user {user} in {}", self.org_slug()));
-        found.into_iter().next().map(|found| found.id).ok_or_else(missing)
-    }
-
-    /// The address of a user, from the id or the e-mail address.
-    pub fn user_path(&mut self, user: &str, parts: &[&str]) -> Result<String> {
-        let id = self.user_id(user)?;
-        Ok(self.path(&[&["users", &id], parts].concat()))
+        found.into_iter().next().map(|found| found.account.id).ok_or_else(missing)
     }
 
     /// Prints a list, or `nothing` when it is empty.
@@ -349,6 +397,10 @@ impl Api {
     }
 }
 
+fn is_empty(fields: &Value) -> bool {
+    fields.as_object().is_none_or(Map::is_empty)
+}
+
 /// The address of something in an organization.
 pub fn org_path(org: &str, parts: &[&str]) -> String {
     let rest: String = parts.iter().map(|part| format!("/{}", segment(part))).collect();
@@ -377,13 +429,6 @@ impl Fields {
     /// No fields.
     pub fn new() -> Fields {
         Fields::default()
-    }
-
-    /// The fields that a set of arguments has values for.
-    pub fn of(arguments: &impl serde::Serialize) -> Fields {
-        let Ok(Value::Object(mut fields)) = serde_json::to_value(arguments) else { return Fields::new() };
-        fields.retain(|_, value| !value.is_null());
-        Fields(fields)
     }
 
     /// With this field, if it was given.

@@ -2,9 +2,10 @@
 //! command may meet a server of another version, and reads no more than it shows.
 
 use super::{
-    audit, branding, client, departure, key, member, org, plan, server_owners, service, subscription, user,
+    audit, branding, client, departure, key, member, org, plan, server_owners, service, subscription,
 };
 use crate::api_client::parse;
+use ::api::users;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use server::testing::described_examples;
@@ -38,13 +39,13 @@ fn every_command_reads_what_the_server_describes() {
     reads::<server_owners::Owner>("PlatformOwner", &[]);
     reads::<service::Service>("Service", &[]);
     reads::<subscription::Subscription>("Subscription", &[]);
-    reads::<user::Session>("Session", &[]);
-    for object in ["User", "UserDetail", "CreatedUser"] {
-        reads::<user::User>(object, &[]);
-    }
+    reads::<users::Session>("Session", &[]);
+    reads::<users::User>("User", &[]);
+    reads::<users::UserDetail>("UserDetail", &[]);
+    reads::<users::CreatedUser>("CreatedUser", &[]);
+    reads::<users::OneTimeLink>("OneTimeLink", &[]);
     // Only the replay of a write has no link, and commands send no Idempotency-Key.
     reads::<member::Invited>("SentInvitation", &["url"]);
-    reads::<user::Link>("OneTimeLink", &["url"]);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! `sarsen user`: the accounts of an organization, their sessions, and one-time links.
 
-use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs, given};
+use super::api::{Answer, Api, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::{self, Cell, Field, Record, Time, column, detail};
-use serde::{Deserialize, Serialize};
+use crate::output::{self, Cell, Field, Record, column, detail};
+use ::api::Pages;
+use ::api::users::*;
 
 /// Users: the accounts of an organization. Name a user by e-mail address or id.
 #[derive(clap::Args)]
@@ -24,19 +25,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// Create an account without a password; the user sets one with a link from `user password-link`
-    Create {
-        /// E-mail address
-        email: String,
-        /// Display name
-        #[arg(long)]
-        name: Option<String>,
-        /// Mark the e-mail address as verified
-        #[arg(long)]
-        verified: bool,
-        /// Create a link as well with which the user sets a password within seven days
-        #[arg(long)]
-        password_link: bool,
-    },
+    Create(NewUser),
     /// List the accounts
     List {
         /// Only the account with this e-mail address
@@ -59,15 +48,14 @@ enum Verb {
         /// E-mail address or id
         user: String,
         #[command(flatten)]
-        profile: ProfileArgs,
+        change: UserChange,
     },
     /// Suspend an account and end all of its sessions
     Suspend {
         /// E-mail address or id
         user: String,
-        /// Reason for the audit trail
-        #[arg(long)]
-        reason: Option<String>,
+        #[command(flatten)]
+        suspension: UserSuspension,
     },
     /// Activate a suspended account
     Activate {
@@ -105,55 +93,39 @@ enum Verb {
     },
 }
 
-/// What an administrator changes of an account.
-#[derive(clap::Args, Serialize)]
-struct ProfileArgs {
-    /// New display name
-    #[arg(long)]
-    name: Option<String>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct User {
-    id: String,
-    email: String,
-    email_verified: bool,
-    name: String,
-    suspended_at: Nullable<Time>,
-    /// Only in the answer to a request for one user.
-    last_seen_at: Option<Time>,
-    created_at: Time,
-    /// Only in the answer to a request that creates a user with a link.
-    password_link: Option<Link>,
+fn fields(User { account, suspended_at }: &User, last_seen_at: Option<&String>) -> Vec<Field> {
+    vec![
+        column("email", Cell::address(&account.email)),
+        detail("verified", account.email_verified),
+        column("name", &account.name),
+        column("suspended", Cell::nullable(suspended_at.as_deref().map(Cell::time))),
+        detail("last seen", Cell::optional(last_seen_at.map(|time| Cell::time(time)))),
+        detail("created", Cell::time(&account.created_at)),
+        column("id", Cell::id(&account.id)),
+    ]
 }
 
 impl Record for User {
     fn fields(&self) -> Vec<Field> {
-        let mut fields = vec![
-            column("email", Cell::address(&self.email)),
-            detail("verified", self.email_verified),
-            column("name", &self.name),
-            column("suspended", Cell::nullable(self.suspended_at.0.as_ref())),
-            detail("last seen", Cell::optional(self.last_seen_at.as_ref())),
-            detail("created", &self.created_at),
-            column("id", Cell::id(&self.id)),
-        ];
-        if let Some(link) = &self.password_link {
-            fields.push(detail("password link", Cell::optional(link.url.as_ref())));
-            fields.push(detail("link expires", &link.expires_at));
-        }
-        fields
+        fields(self, None)
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct Session {
-    id: String,
-    kind: String,
-    address: String,
-    agent: String,
-    created_at: Time,
-    expires_at: Time,
+impl Record for UserDetail {
+    fn fields(&self) -> Vec<Field> {
+        fields(&self.user, self.last_seen_at.as_ref())
+    }
+}
+
+impl Record for CreatedUser {
+    fn fields(&self) -> Vec<Field> {
+        let mut fields = fields(&self.user, None);
+        if let Some(link) = &self.password_link {
+            fields.push(detail("password link", Cell::optional(link.url.as_ref())));
+            fields.push(detail("link expires", Cell::time(&link.expires_at)));
+        }
+        fields
+    }
 }
 
 impl Record for Session {
@@ -161,24 +133,20 @@ impl Record for Session {
         vec![
             column("kind", &self.kind),
             column("address", &self.address),
-            column("created", &self.created_at),
-            column("expires", &self.expires_at),
+            column("created", Cell::time(&self.created_at)),
+            column("expires", Cell::time(&self.expires_at)),
             column("user agent", &self.agent),
             column("id", Cell::id(&self.id)),
         ]
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct Link {
-    /// Missing in the answer to a request that was sent again.
-    url: Option<String>,
-    expires_at: Time,
-}
-
-impl Record for Link {
+impl Record for OneTimeLink {
     fn fields(&self) -> Vec<Field> {
-        vec![column("link", Cell::optional(self.url.as_ref())), column("expires", &self.expires_at)]
+        vec![
+            column("link", Cell::optional(self.url.as_ref())),
+            column("expires", Cell::time(&self.expires_at)),
+        ]
     }
 }
 
@@ -186,43 +154,28 @@ impl Record for Link {
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
-        Verb::Create { email, name, verified, password_link } => {
-            let fields = Fields::new().with("email", Some(email.clone())).with("name", name.clone());
-            let fields = fields.with("email_verified", verified.then_some(true));
-            let fields = fields.with("password_link", password_link.then_some(true));
-            let created = api.post::<User>(&api.path(&["users"]), fields)?;
-            if *password_link {
-                let advice = format!("run sarsen user password-link {email} for another");
-                return api.show_once(&created, ("link", &advice), |user| {
-                    user.password_link.as_ref()?.url.as_ref()
-                });
-            }
-            api.show(&created)?;
-            api.confirm(&format!(
-                "The account has no password yet. sarsen user password-link {email} creates a link to set one."
-            ));
-            Ok(())
-        }
+        Verb::Create(new) => create(&mut api, new),
         Verb::List { email, search, sort } => {
-            let query = given(&[("email", email), ("q", search), ("sort", sort)]);
-            let found = api.list::<User>(&api.path(&["users"]), &query)?;
+            let (email, q, sort) = (email.clone(), search.clone(), sort.clone());
+            let filter = UserFilter { email, q, sort, ..UserFilter::default() };
+            let found = api.list_of(ListUsers, &[], &filter)?;
             api.show_list(&found, "No users.")
         }
         Verb::Show { user } => show(&mut api, user),
-        Verb::Change { user, profile } => {
-            let path = api.user_path(user, &[])?;
-            let changed = api.patch::<User>(&path, Fields::of(profile))?;
+        Verb::Change { user, change } => {
+            let id = api.user_id(user)?;
+            let changed = api.call(ChangeUser, &[&id], change)?;
             api.show(&changed)
         }
-        Verb::Suspend { user, reason } => {
-            let path = api.user_path(user, &["suspension"])?;
-            let suspended = api.put::<User>(&path, Fields::new().with("reason", reason.clone()))?;
+        Verb::Suspend { user, suspension } => {
+            let id = api.user_id(user)?;
+            let suspended = api.call(SuspendUser, &[&id], suspension)?;
             api.show(&suspended)
         }
         Verb::Activate { user } => {
-            let path = api.user_path(user, &["suspension"])?;
-            api.delete(&path)?;
-            match api.user_path(user, &[]).and_then(|path| api.get::<User>(&path)) {
+            let id = api.user_id(user)?;
+            api.call(ActivateUser, &[&id], &())?;
+            match api.call(GetUser, &[&id], &()) {
                 Ok(activated) => output::after_change(api.show(&activated)),
                 Err(_) => {
                     api.confirm(&format!("{user} is active again."));
@@ -231,42 +184,61 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             }
         }
         Verb::Delete { user } => {
-            let path = api.user_path(user, &[])?;
-            api.delete(&path)?;
+            let id = api.user_id(user)?;
+            api.call(DeleteUser, &[&id], &())?;
             api.confirm(&format!("{user} is deleted. Backups keep the data until they are deleted."));
             Ok(())
         }
         Verb::Sessions { user, end, end_one } => sessions(&mut api, user, *end, end_one.as_deref()),
-        Verb::Link { user } => link(&mut api, user, "sign-in-link"),
-        Verb::PasswordLink { user } => link(&mut api, user, "password-link"),
+        Verb::Link { user } => {
+            let id = api.user_id(user)?;
+            let created = api.call(CreateSignInLink, &[&id], &())?;
+            show_link(&api, &created)
+        }
+        Verb::PasswordLink { user } => {
+            let id = api.user_id(user)?;
+            let created = api.call(CreatePasswordLink, &[&id], &())?;
+            show_link(&api, &created)
+        }
     }
+}
+
+fn create(api: &mut Api, new: &NewUser) -> Result<()> {
+    let created = api.call(CreateUser, &[], new)?;
+    let email = &new.email;
+    if new.password_link {
+        let advice = format!("run sarsen user password-link {email} for another");
+        return api.show_once(&created, ("link", &advice), |user| user.password_link.as_ref()?.url.as_ref());
+    }
+    api.show(&created)?;
+    api.confirm(&format!(
+        "The account has no password yet. sarsen user password-link {email} creates a link to set one."
+    ));
+    Ok(())
 }
 
 fn show(api: &mut Api, user: &str) -> Result<()> {
-    let path = api.user_path(user, &[])?;
-    let found = api.get::<User>(&path)?;
+    let id = api.user_id(user)?;
+    let found = api.call(GetUser, &[&id], &())?;
     api.show(&found)
 }
 
-fn link(api: &mut Api, user: &str, what: &str) -> Result<()> {
-    let path = api.user_path(user, &[what])?;
-    let created = api.post_empty::<Link>(&path)?;
-    api.show_once(&created, ("link", "repeat the command"), |link| link.url.as_ref())
+fn show_link(api: &Api, created: &Answer<OneTimeLink>) -> Result<()> {
+    api.show_once(created, ("link", "repeat the command"), |link| link.url.as_ref())
 }
 
 fn sessions(api: &mut Api, user: &str, end: bool, end_one: Option<&str>) -> Result<()> {
-    if let Some(id) = end_one {
-        let path = api.user_path(user, &["sessions", id])?;
-        api.delete(&path)?;
+    let id = api.user_id(user)?;
+    if let Some(session) = end_one {
+        api.call(EndSession, &[&id, session], &())?;
         api.confirm(&format!("The session of {user} has ended."));
         return Ok(());
     }
-    let path = api.user_path(user, &["sessions"])?;
     if end {
-        api.delete(&path)?;
+        api.call(EndSessions, &[&id], &())?;
         api.confirm(&format!("All sessions of {user} have ended."));
         return Ok(());
     }
-    let found = api.list::<Session>(&path, &[])?;
+    let found = api.list_of(ListSessions, &[&id], &Pages::default())?;
     api.show_list(&found, "No active sessions.")
 }

@@ -38,6 +38,11 @@ impl Cell {
         Cell::Text(sanitize(&text::mail::shown(email)))
     }
 
+    /// A time of the API. One that this program cannot read is shown as it came.
+    pub fn time(text: &str) -> Cell {
+        text.parse().map_or_else(|_| Cell::Text(sanitize(text)), |time| Cell::from(&Time(time)))
+    }
+
     /// An id.
     pub fn id(id: &str) -> Cell {
         Cell::Id(sanitize(id))

@@ -57,7 +57,7 @@ pub(crate) async fn list(admin: Administrator, page: Page<UserId>) -> Result<Jso
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found =
         admin.list(move |snapshot| administrators::list(snapshot, &organization, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |administrator| administrator.user.to_string(), show)))
+    Ok(Json(page.list(found.await?, |administrator| administrator.user.to_string(), show)))
 }
 
 pub(crate) async fn change(

@@ -95,5 +95,5 @@ pub(crate) async fn list(
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin
         .list(move |snapshot| audit_trail::list(snapshot, &organization, &filter, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |entry| entry.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |entry| entry.id.to_string(), show)))
 }

@@ -37,5 +37,5 @@ pub(crate) async fn list(admin: Administrator, page: Page<CustomerId>) -> Result
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found =
         admin.list(move |snapshot| customers::list(snapshot, &organization, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |customer| customer.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |customer| customer.id.to_string(), show)))
 }

@@ -92,7 +92,7 @@ pub(crate) async fn list(
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
     let found =
         admin.list(move |snapshot| invitations::list(snapshot, &organization, now, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |invitation| invitation.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |invitation| invitation.id.to_string(), show)))
 }
 
 pub(crate) async fn create(admin: Owner, Body(body): Body<CreateBody>) -> Written<Created<SentBody>> {

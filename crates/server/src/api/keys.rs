@@ -84,7 +84,7 @@ impl Validate for CreateBody {
 pub(crate) async fn list(admin: Administrator, page: Page<ApiKeyId>) -> Result<Json<List<KeyBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| api_keys::list(snapshot, &organization, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |key| key.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |key| key.id.to_string(), show)))
 }
 
 pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Written<Created<KeyBody>> {

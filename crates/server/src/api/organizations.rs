@@ -111,7 +111,7 @@ pub(crate) async fn list(
     let found = caller
         .list(move |snapshot| organizations::list(snapshot, Some(&user), status, cursor.as_deref(), fetch));
     let show = |organization| show(caller.sign_up(), organization);
-    Ok(Json(List::new(found.await?, &page, |organization: &Organization| organization.slug.clone(), show)))
+    Ok(Json(page.list(found.await?, |organization: &Organization| organization.slug.clone(), show)))
 }
 
 /// An organization that a platform owner creates is active at once; any other is pending until it is reviewed. The

@@ -144,7 +144,7 @@ fn check_features(features: &[String], errors: &mut FieldErrors) {
 pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<List<PlanBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| plans::list(snapshot, &organization, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |plan| plan.slug.clone(), show)))
+    Ok(Json(page.list(found.await?, |plan| plan.slug.clone(), show)))
 }
 
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Written<Created<PlanBody>> {

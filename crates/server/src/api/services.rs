@@ -83,7 +83,7 @@ impl Validate for ChangeBody {
 pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<List<ServiceBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| services::list(snapshot, &organization, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |service| service.slug.clone(), show)))
+    Ok(Json(page.list(found.await?, |service| service.slug.clone(), show)))
 }
 
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Written<Created<ServiceBody>> {

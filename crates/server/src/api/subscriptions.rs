@@ -146,7 +146,7 @@ pub(crate) async fn list(
     let found = admin.list(move |snapshot| {
         subscriptions::list(snapshot, &organization, &filter, cursor.as_deref(), fetch)
     });
-    Ok(Json(List::new(found.await?, &page, |subscription| subscription.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |subscription| subscription.id.to_string(), show)))
 }
 
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Written<Created<SubscriptionBody>> {

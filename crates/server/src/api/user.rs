@@ -1,9 +1,10 @@
 //! `GET /api/user`: the account of the token's user, as far as the token's service may see it.
 
-use super::users::AccountBody;
+use super::users;
 use crate::web::auth::ServiceUser;
 use crate::web::error::Result;
 use crate::web::json::Json;
+use api::users::Account;
 use axum::response::{IntoResponse as _, Response};
 use identity::Entitlement;
 use identity::users::User;
@@ -16,7 +17,7 @@ use utoipa::ToSchema;
 #[schema(as = ServiceUser)]
 pub(crate) struct UserBody<'a> {
     #[serde(flatten)]
-    account: AccountBody,
+    account: Account,
     /// The slug of the organization.
     org: &'a str,
     /// The slug of the service.
@@ -33,7 +34,7 @@ impl<'a> UserBody<'a> {
     /// A user as a service may see them, with what they may use there.
     pub(super) fn new(user: &User, entitlement: &'a Entitlement, org: &'a str, service: &'a str) -> Self {
         UserBody {
-            account: AccountBody::from(user),
+            account: users::account(user),
             org,
             service,
             customer: entitlement.customer.as_str(),

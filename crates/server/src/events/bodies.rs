@@ -1,8 +1,9 @@
 //! The JSON of events and of the state of a service.
 
-use crate::api::users::AccountBody;
+use crate::api::users;
 use crate::openapi::words;
 use crate::web::json::rfc3339;
+use api::users::Account;
 use identity::administrators::Role;
 use identity::events::{OfService, Revoked, UserAtService};
 use identity::ids::UserId;
@@ -16,7 +17,7 @@ use utoipa::ToSchema;
 #[schema(as = UserState)]
 pub(crate) struct UserBody {
     #[serde(flatten)]
-    account: AccountBody,
+    account: Account,
     suspended: bool,
     /// The id of the customer.
     customer: String,
@@ -37,7 +38,7 @@ impl From<&UserAtService> for UserBody {
     fn from(one: &UserAtService) -> UserBody {
         let entitlement = &one.entitlement;
         UserBody {
-            account: AccountBody::from(&one.user),
+            account: users::account(&one.user),
             suspended: one.user.suspended_at.is_some(),
             customer: entitlement.customer.to_string(),
             plan: entitlement.plan.clone(),

@@ -9,7 +9,7 @@ use super::bodies::{AdministersBody, administers};
 use super::frame;
 use super::streams::{Caller, Ended, Stream};
 use crate::api::subscription_answers::SubscriptionBody;
-use crate::api::users::AccountBody;
+use crate::api::users;
 use crate::app::App;
 use crate::web::auth::ServiceUser;
 use crate::web::error::{Problem, Result};
@@ -200,7 +200,7 @@ impl Shown {
             expires_at: rfc3339(state.session_expires_at),
         };
         Ok(Shown(vec![
-            part("user.changed", "user", &AccountBody::from(&state.user))?,
+            part("user.changed", "user", &users::account(&state.user))?,
             part("subscription.changed", "subscription", &subscription)?,
             part("member.changed", "administers", &administers)?,
             part("service.changed", "service", &service)?,

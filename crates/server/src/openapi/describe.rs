@@ -11,18 +11,16 @@ use crate::web::administration::{
 };
 use crate::web::auth::{Address, ServiceUser};
 use crate::web::error::Problem;
-use crate::web::json::{Body, Created, Json, List, Page, Params};
+use crate::web::json::{Body, Created, Json, Page, Params};
 use crate::web::path::Path;
 use crate::web::service_key::ServiceKey;
+use api::callers::Caller;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use endpoint::idempotency::Outcome;
 use http::StatusCode;
 use identity::programs::Need;
-use std::borrow::Cow;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType, Type};
-use utoipa::openapi::{Ref, RefOr};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{IntoParams, ToSchema};
 
 /// An argument or the answer of a handler.
 #[diagnostic::on_unimplemented(
@@ -195,46 +193,79 @@ impl<T: IntoParams> Describe for Params<T> {
 
 impl Describe for Administrator {
     fn describe(operation: &mut Operation) {
-        operation.text("For administrators of the organization.");
-        in_organization(operation, Some(Need::Read));
+        caller(operation, Caller::Administrator);
     }
 }
 
 impl Describe for Admin {
     fn describe(operation: &mut Operation) {
-        operation.text("For admins and owners of the organization.").keyed();
-        in_organization(operation, Some(Need::Write));
-        operation.fails(&["forbidden", "organization_not_active"]);
+        caller(operation, Caller::Admin);
     }
 }
 
 impl Describe for AdminOrProgram {
     fn describe(operation: &mut Operation) {
-        <Admin as Describe>::describe(operation);
+        caller(operation, Caller::Admin);
     }
 }
 
 impl Describe for Owner {
     fn describe(operation: &mut Operation) {
-        operation.text("For owners of the organization.").keyed();
-        in_organization(operation, None);
-        operation.fails(&["forbidden", "organization_not_active"]);
+        caller(operation, Caller::Owner);
     }
 }
 
 impl Describe for OwnerOfDeleted {
     fn describe(operation: &mut Operation) {
-        operation.text("For owners of the organization.").keyed();
-        in_organization(operation, None);
-        operation.fails(&["forbidden"]);
+        caller(operation, Caller::OwnerOfDeleted);
     }
 }
 
 impl Describe for OwnerOrSelf {
     fn describe(operation: &mut Operation) {
-        operation.text("For owners of the organization, and for the user in the path.").keyed();
-        in_organization(operation, None);
-        operation.fails(&["forbidden", "organization_not_active"]);
+        caller(operation, Caller::OwnerOrSelf);
+    }
+}
+
+/// What a kind of caller says about an operation.
+pub(super) fn caller(operation: &mut Operation, caller: Caller) {
+    match caller {
+        Caller::Administrator => {
+            operation.text("For administrators of the organization.");
+            in_organization(operation, Some(Need::Read));
+        }
+        Caller::Admin => {
+            operation.text("For admins and owners of the organization.").keyed();
+            in_organization(operation, Some(Need::Write));
+            operation.fails(&["forbidden", "organization_not_active"]);
+        }
+        Caller::Owner => {
+            operation.text("For owners of the organization.").keyed();
+            in_organization(operation, None);
+            operation.fails(&["forbidden", "organization_not_active"]);
+        }
+        Caller::OwnerOfDeleted => {
+            operation.text("For owners of the organization.").keyed();
+            in_organization(operation, None);
+            operation.fails(&["forbidden"]);
+        }
+        Caller::OwnerOrSelf => {
+            operation.text("For owners of the organization, and for the user in the path.").keyed();
+            in_organization(operation, None);
+            operation.fails(&["forbidden", "organization_not_active"]);
+        }
+        Caller::PlatformUser => {
+            operation.text("For users of the organization `platform`.").access_token(["platform"]);
+            if !operation.reads() {
+                operation.keyed();
+            }
+        }
+        Caller::PlatformOwner => {
+            operation.text("For owners of the server.").access_token(["platform"]).fails(&["forbidden"]);
+            if !operation.reads() {
+                operation.keyed();
+            }
+        }
     }
 }
 
@@ -250,19 +281,13 @@ fn in_organization(operation: &mut Operation, need: Option<Need>) {
 
 impl Describe for PlatformUser {
     fn describe(operation: &mut Operation) {
-        operation.text("For users of the organization `platform`.").access_token(["platform"]);
-        if !operation.reads() {
-            operation.keyed();
-        }
+        caller(operation, Caller::PlatformUser);
     }
 }
 
 impl Describe for PlatformOwner {
     fn describe(operation: &mut Operation) {
-        operation.text("For owners of the server.").access_token(["platform"]).fails(&["forbidden"]);
-        if !operation.reads() {
-            operation.keyed();
-        }
+        caller(operation, Caller::PlatformOwner);
     }
 }
 
@@ -277,29 +302,5 @@ impl Describe for ServiceUser {
 impl Describe for ServiceKey {
     fn describe(operation: &mut Operation) {
         operation.text("For the back end of a service, with an API key of that service.");
-    }
-}
-
-// Lists.
-
-impl<T: ToSchema> PartialSchema for List<T> {
-    fn schema() -> RefOr<Schema> {
-        let next = ObjectBuilder::new()
-            .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
-            .description(Some("The `cursor` of the next page; null on the last one."));
-        let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name()));
-        let list = ObjectBuilder::new().property("items", items).property("next", next);
-        list.required("items").required("next").into()
-    }
-}
-
-impl<T: ToSchema> ToSchema for List<T> {
-    fn name() -> Cow<'static, str> {
-        format!("{}List", T::name()).into()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((T::name().into_owned(), T::schema()));
-        T::schemas(schemas);
     }
 }

@@ -1,7 +1,7 @@
 //! The description of the JSON API (OpenAPI 3.1), at `/api/openapi.json`, and as a page at `/api/docs`.
 //!
-//! - `operations.rs`: one entry for each route. `describe.rs`: what the types of its handler add. `operation.rs`: how an
-//!   operation becomes part of the document.
+//! - The operations of the crate `api` describe themselves. `operations.rs`: the other ones, an entry for each route, and the
+//!   order of all. `describe.rs`: what the types of a handler add. `operation.rs`: how an operation becomes part of the document.
 //! - `words.rs`: fields with a few allowed words. `codes.rs`: error codes. `problem.rs`: the body of errors.
 //! - `kept/`: the description that clients know, and what would break them.
 //! - The page is `pages/views/api_docs.rs`.
@@ -127,6 +127,33 @@ impl Description {
     /// Begins a group of operations.
     fn tag(&mut self, name: &'static str, text: &'static str) {
         self.tags.push((name, text));
+    }
+
+    /// Adds the operations of a noun, which are described by their types.
+    fn table(&mut self, table: &api::Table) {
+        self.tag(table.name, table.about);
+        for entry in table.entries {
+            let method = match entry.method {
+                api::Method::Get => HttpMethod::Get,
+                api::Method::Post => HttpMethod::Post,
+                api::Method::Put => HttpMethod::Put,
+                api::Method::Patch => HttpMethod::Patch,
+                api::Method::Delete => HttpMethod::Delete,
+            };
+            let mut operation = Operation::new(method, entry.path, table.name, entry.id, entry.summary());
+            describe::caller(&mut operation, entry.caller);
+            entry.asks.map(|query| operation.query_of(query()));
+            entry.takes.map(|body| operation.body_of(body()));
+            match entry.status {
+                204 => operation.answers_nothing(),
+                status => operation.answers_part(status, (entry.gives)()),
+            };
+            for text in entry.paragraphs() {
+                operation.text(text);
+            }
+            operation.fails(entry.fails);
+            self.operations.push(operation);
+        }
     }
 
     /// Adds an operation of a route; its handler's types describe most of it.

@@ -2,6 +2,7 @@
 //! (`describe.rs`), the table adds the words (`operations.rs`).
 
 use super::codes;
+use api::Part;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::openapi::extensions::ExtensionsBuilder;
@@ -143,7 +144,12 @@ impl Operation {
 
     /// It takes a JSON body.
     pub(crate) fn body<T: ToSchema>(&mut self) -> &mut Operation {
-        let schema = self.reference::<T>();
+        self.body_of(Part::of::<T>())
+    }
+
+    /// The same by the part that the type is.
+    pub(super) fn body_of(&mut self, part: Part) -> &mut Operation {
+        let schema = self.reference(part);
         let content = ContentBuilder::new().schema(Some(schema)).build();
         let body =
             RequestBodyBuilder::new().required(Some(Required::True)).content("application/json", content);
@@ -153,7 +159,12 @@ impl Operation {
 
     /// It takes a query string.
     pub(crate) fn query<T: IntoParams>(&mut self) -> &mut Operation {
-        for parameter in T::into_params(|| Some(ParameterIn::Query)) {
+        self.query_of(api::operation::query::<T>())
+    }
+
+    /// The same by its parameters.
+    pub(super) fn query_of(&mut self, parameters: Vec<Parameter>) -> &mut Operation {
+        for parameter in parameters {
             match parameter.name.as_str() {
                 "limit" => self.parameters.push(shared_parameter(LIMIT)),
                 "cursor" => self.parameters.push(shared_parameter(CURSOR)),
@@ -171,7 +182,12 @@ impl Operation {
 
     /// It answers with JSON.
     pub(crate) fn answers<T: ToSchema>(&mut self, status: u16) -> &mut Operation {
-        let schema = self.reference::<T>();
+        self.answers_part(status, Part::of::<T>())
+    }
+
+    /// The same by the part that the type is.
+    pub(super) fn answers_part(&mut self, status: u16, part: Part) -> &mut Operation {
+        let schema = self.reference(part);
         let content = ContentBuilder::new().schema(Some(schema)).build();
         let description = if status == 201 { "Created." } else { "Done." };
         self.answers_with(
@@ -202,10 +218,11 @@ impl Operation {
         self
     }
 
-    fn reference<T: ToSchema>(&mut self) -> RefOr<Schema> {
-        self.schemas.push((T::name().into_owned(), T::schema()));
-        T::schemas(&mut self.schemas);
-        Ref::from_schema_name(T::name()).into()
+    fn reference(&mut self, part: Part) -> RefOr<Schema> {
+        let reference = Ref::from_schema_name(&part.name);
+        self.schemas.push((part.name, part.schema));
+        self.schemas.extend(part.others);
+        reference.into()
     }
 
     /// Codes that are not in `docs/errors.md`.

@@ -4,9 +4,10 @@
 use super::Description;
 use crate::api::{
     administrators, audit, billing, branding, clients, customers, invitations, keys, live, organizations,
-    plans, platform, service, services, subscription, subscription_answers, subscriptions, user, users,
+    plans, platform, service, services, subscription, subscription_answers, subscriptions, user,
 };
 use crate::webhooks;
+use ::api::users;
 use identity::api_keys::SERVICE_SCOPES;
 use identity::programs::CLIENT_REDIRECTS;
 use utoipa::openapi::path::HttpMethod::{Delete, Get, Patch, Post, Put};
@@ -17,7 +18,7 @@ pub(super) fn describe(api: &mut Description) {
     of_organizations(api);
     of_catalog(api);
     of_billing(api);
-    of_users(api);
+    api.table(&users::USERS);
     of_platform(api);
 }
 
@@ -260,49 +261,6 @@ fn of_billing(api: &mut Description) {
         .text("For the payment provider, whose signature is in `Stripe-Signature`. The body is its event.")
         .foreign_body("An event of Stripe, in the bytes that are signed.")
         .fails(&["invalid_event", "invalid_signature"]);
-}
-
-fn of_users(api: &mut Description) {
-    api.tag("Users", "The accounts of an organization.");
-    let base = "/api/organizations/{org}/users";
-    api.add(Get, base, users::list, "listUsers", "List users");
-    api.add(Post, base, users::create, "createUser", "Create a user")
-        .text("The account has no password. With `password_link`, the answer holds a link to set one; a program also needs `users:links` for it.")
-        .fails(&["taken"]);
-    let one = "/api/organizations/{org}/users/{user}";
-    api.add(Get, one, users::get, "getUser", "Get a user");
-    api.add(Patch, one, users::change, "changeUser", "Change a user");
-    api.add(Delete, one, users::delete, "deleteUser", "Delete a user")
-        .text("Subscriptions end, and names, addresses and e-mails are blanked. It cannot be undone.")
-        .fails(&["last_owner", "own_account", "platform_owner"]);
-    let suspension = "/api/organizations/{org}/users/{user}/suspension";
-    api.add(Put, suspension, users::suspension::put, "suspendUser", "Suspend a user")
-        .text("All sessions of the user end.")
-        .fails(&["last_owner", "own_account"]);
-    api.add(Delete, suspension, users::suspension::delete, "activateUser", "End the suspension of a user");
-    let sessions = "/api/organizations/{org}/users/{user}/sessions";
-    api.add(Get, sessions, users::sessions::list, "listSessions", "List the sessions of a user");
-    api.add(Delete, sessions, users::sessions::end_all, "endSessions", "End all sessions of a user");
-    let one = "/api/organizations/{org}/users/{user}/sessions/{session}";
-    api.add(Delete, one, users::sessions::end, "endSession", "End a session");
-    let link = "/api/organizations/{org}/users/{user}/sign-in-link";
-    api.add(
-        Post,
-        link,
-        users::sign_in_link::create,
-        "createSignInLink",
-        "Create a link that signs the user in once",
-    )
-    .fails(&["user_suspended"]);
-    let link = "/api/organizations/{org}/users/{user}/password-link";
-    api.add(
-        Post,
-        link,
-        users::password_link::create,
-        "createPasswordLink",
-        "Create a link to set a password once",
-    )
-    .fails(&["user_suspended"]);
 }
 
 fn of_platform(api: &mut Description) {

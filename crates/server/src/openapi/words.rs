@@ -1,7 +1,9 @@
 //! Fields with a few allowed words, and other text fields with a form of their own. The words are those of the domain.
 
+pub(crate) use ::api::words::{email, name, one_of, reason, text};
 use identity::administrators::Role;
 use identity::api_keys::SERVICE_SCOPES;
+use identity::audit_trail;
 use identity::branding;
 use identity::clients::{self, Kind, Pkce};
 use identity::ids::{ApiKeyId, ClientId, UserId};
@@ -12,18 +14,7 @@ use identity::plans::terms;
 use identity::programs;
 use identity::subscriptions;
 use identity::tokens::AccessTokenTyp;
-use identity::{audit, audit_trail};
-use identity::{names, user_search};
-use text::mail;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaFormat, SchemaType, Type};
-
-fn text() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
-}
-
-fn one_of(words: impl IntoIterator<Item = &'static str>) -> ObjectBuilder {
-    text().enum_values(Some(words))
-}
 
 /// The short name of an object.
 pub(crate) fn slug() -> ObjectBuilder {
@@ -49,14 +40,6 @@ pub(crate) fn service_slugs() -> ArrayBuilder {
         .description(Some("The slugs of its services."))
 }
 
-/// A display name.
-pub(crate) fn name() -> ObjectBuilder {
-    text()
-        .min_length(Some(1))
-        .max_length(Some(names::DISPLAY_LENGTH_MAX))
-        .description(Some("On one line; nothing in it is invisible but joiners where a script uses them."))
-}
-
 /// Whom users of an organization ask for help.
 pub(crate) fn contact() -> ObjectBuilder {
     text().max_length(Some(branding::CONTACT_LENGTH_MAX)).description(Some(
@@ -64,34 +47,6 @@ pub(crate) fn contact() -> ObjectBuilder {
          one removes it.",
     ))
 }
-
-/// The display name of a user, who gets one without it.
-pub(crate) fn user_name() -> ObjectBuilder {
-    text()
-        .max_length(Some(names::DISPLAY_LENGTH_MAX))
-        .description(Some("Without it, the e-mail address or its first part."))
-}
-
-/// An e-mail address.
-pub(crate) fn email() -> ObjectBuilder {
-    text()
-        .format(Some(SchemaFormat::Custom("idn-email".to_owned())))
-        .max_length(Some(mail::LENGTH_MAX))
-        .description(Some("An internationalized domain is stored as A-labels (`xn--…`)."))
-}
-
-/// The beginning of a search.
-pub(crate) fn search() -> ObjectBuilder {
-    text().min_length(Some(1)).max_length(Some(user_search::TERM_LENGTH_MAX))
-}
-
-/// The order of a list of users.
-pub(crate) fn user_order() -> ObjectBuilder {
-    one_of(USER_ORDERS)
-}
-
-/// The words of [`user_order`].
-pub(super) const USER_ORDERS: [&str; 3] = ["created_at", "-created_at", "email"];
 
 /// Who did something.
 pub(crate) fn actor() -> ObjectBuilder {
@@ -112,14 +67,6 @@ pub(crate) fn target() -> ObjectBuilder {
 /// A time or a date of a filter.
 pub(crate) fn time_or_date() -> ObjectBuilder {
     text().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].+)?$"))
-}
-
-/// The reason of a change.
-pub(crate) fn reason() -> ObjectBuilder {
-    ObjectBuilder::new()
-        .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
-        .max_length(Some(audit::REASON_LENGTH_MAX))
-        .description(Some("For the audit trail; on one line."))
 }
 
 /// The currency of a plan.
@@ -238,11 +185,6 @@ pub(crate) fn access_token_typ() -> ObjectBuilder {
 /// The kind of a customer.
 pub(crate) fn customer_kind() -> ObjectBuilder {
     one_of(["personal", "team"])
-}
-
-/// The kind of a session.
-pub(crate) fn session_kind() -> ObjectBuilder {
-    one_of(["browser", "device"])
 }
 
 /// The reason of a check's result.

@@ -2,6 +2,8 @@
 
 use crate::web::error::{Problem, Result};
 use crate::web::fields::{self, FieldErrors, Rules as _, Validate};
+pub use api::List;
+pub use api::fields::{nullable, sent};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -232,6 +234,20 @@ impl<C> Page<C> {
     pub fn fetch(&self) -> i64 {
         self.limit + 1
     }
+
+    /// Takes one item more than the page holds, and makes the cursor of the next page from the page's last item.
+    pub fn list<S, T>(
+        &self,
+        mut found: Vec<S>,
+        cursor: impl Fn(&S) -> String,
+        show: impl Fn(S) -> T,
+    ) -> List<T> {
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| more).map(|last| cursor(last) + &self.tag);
+        List { items: found.into_iter().map(show).collect(), next }
+    }
 }
 
 impl<C: FromStr, S: Send + Sync> FromRequestParts<S> for Page<C> {
@@ -239,29 +255,6 @@ impl<C: FromStr, S: Send + Sync> FromRequestParts<S> for Page<C> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Page<C>> {
         let Params(query) = Params::<PageQuery>::from_request_parts(parts, state).await?;
         Page::new(query.limit, query.cursor)
-    }
-}
-
-/// A part of a list in a response.
-#[derive(Serialize)]
-pub struct List<T> {
-    items: Vec<T>,
-    next: Option<String>,
-}
-
-impl<T> List<T> {
-    /// Takes one item more than the page holds, and makes the cursor of the next page from the page's last item.
-    pub fn new<S, C>(
-        mut found: Vec<S>,
-        page: &Page<C>,
-        cursor: impl Fn(&S) -> String,
-        show: impl Fn(S) -> T,
-    ) -> List<T> {
-        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-        let more = found.len() > limit;
-        found.truncate(limit);
-        let next = found.last().filter(|_| more).map(|last| cursor(last) + &page.tag);
-        List { items: found.into_iter().map(show).collect(), next }
     }
 }
 
@@ -290,26 +283,6 @@ pub fn parse_time_or_date(field: &'static str, text: &str) -> identity::Result<T
         Some(midnight) => Ok(Time::from_millis(midnight.timestamp().as_millisecond())),
         None => parse_time(field, text),
     }
-}
-
-/// Reads a field of a change that may be left out, with `#[serde(default)]`. `null` is not a value of it: what is left out
-/// stays, so that it must not look as if it were removed.
-pub fn sent<'de, T, D>(deserializer: D) -> std::result::Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: serde::Deserializer<'de>,
-{
-    T::deserialize(deserializer).map(Some)
-}
-
-/// Reads a field that may be `null`: with `#[serde(default)]`, a missing field (`None`, no change) differs from a
-/// `null` (`Some(None)`, remove the value).
-pub fn nullable<'de, T, D>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: serde::Deserializer<'de>,
-{
-    Option::<T>::deserialize(deserializer).map(Some)
 }
 
 /// The most bytes of the responses on the hot path.

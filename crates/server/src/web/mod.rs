@@ -15,6 +15,7 @@ pub(crate) mod auth;
 pub(crate) mod error;
 pub(crate) mod fetch_metadata;
 pub(crate) mod fields;
+pub(crate) mod handles;
 pub(crate) mod idempotency;
 pub(crate) mod json;
 pub(crate) mod middleware;

@@ -103,7 +103,7 @@ pub(crate) async fn list(
         let connection = connections::get(snapshot, &organization, &connection)?;
         customers::list(snapshot, &connection, cursor.as_deref(), fetch)
     });
-    Ok(Json(List::new(found.await?, &page, |found| found.external.to_string(), show)))
+    Ok(Json(page.list(found.await?, |found| found.external.to_string(), show)))
 }
 
 pub(crate) async fn put(

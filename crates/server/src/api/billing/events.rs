@@ -49,5 +49,5 @@ pub(crate) async fn list(
         let connection = connections::get(snapshot, &organization, &connection)?;
         events::list(snapshot, &connection, cursor.as_deref(), fetch)
     });
-    Ok(Json(List::new(found.await?, &page, |event| event.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |event| event.id.to_string(), show)))
 }

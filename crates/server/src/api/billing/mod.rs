@@ -100,7 +100,7 @@ pub(crate) async fn list(
     let found =
         admin.list(move |snapshot| connections::list(snapshot, &organization, cursor.as_deref(), fetch));
     let found = found.await?;
-    Ok(Json(List::new(found, &page, |one| one.id.to_string(), |one| show(one, |path| admin.url(path)))))
+    Ok(Json(page.list(found, |one| one.id.to_string(), |one| show(one, |path| admin.url(path)))))
 }
 
 pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Written<Created<ConnectionBody>> {

@@ -76,7 +76,7 @@ pub(crate) async fn list(
         let connection = connections::get(snapshot, &organization, &connection)?;
         prices::list(snapshot, &connection, cursor.as_deref(), fetch)
     });
-    Ok(Json(List::new(found.await?, &page, |price| price.external.to_string(), show)))
+    Ok(Json(page.list(found.await?, |price| price.external.to_string(), show)))
 }
 
 pub(crate) async fn put(

@@ -71,7 +71,7 @@ pub(crate) async fn list(
         let connection = connections::get(snapshot, &organization, &connection)?;
         subscriptions::list(snapshot, &connection, waiting, cursor.as_deref(), fetch)
     });
-    Ok(Json(List::new(found.await?, &page, |found| found.state.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |found| found.state.id.to_string(), show)))
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -232,7 +232,7 @@ pub(crate) async fn list(
         };
         clients::list(snapshot, &organization, service.as_ref(), cursor.as_deref(), fetch)
     });
-    Ok(Json(List::new(found.await?, &page, |client| client.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |client| client.id.to_string(), show)))
 }
 
 /// The addresses and the secret of a new client need a scope each, beside `clients:write`.

@@ -75,7 +75,7 @@ pub(crate) async fn list(
         admin.read(move |snapshot| clients::in_organization(snapshot, &organization, &wanted)).await?;
     let found = admin.redirect_problems(&id);
     let key = |problem: &RedirectProblem| problem.address.clone();
-    Ok(Json(List::new(found, &Page::whole(), key, |problem| show(&client, problem))))
+    Ok(Json(Page::whole().list(found, key, |problem| show(&client, problem))))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(crate) async fn list(
         let client = clients::in_organization(snapshot, &organization, &client)?;
         clients::list_secrets(snapshot, &client)
     });
-    Ok(Json(List::new(found.await?, &Page::whole(), |secret| secret.id.to_string(), show)))
+    Ok(Json(Page::whole().list(found.await?, |secret| secret.id.to_string(), show)))
 }
 
 pub(crate) async fn create(

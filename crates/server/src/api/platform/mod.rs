@@ -56,7 +56,7 @@ pub(crate) async fn list(
     let found =
         caller.list(move |snapshot| organizations::list(snapshot, None, status, cursor.as_deref(), fetch));
     let show = |organization| show(caller.sign_up(), organization);
-    Ok(Json(List::new(found.await?, &page, |organization: &Organization| organization.slug.clone(), show)))
+    Ok(Json(page.list(found.await?, |organization: &Organization| organization.slug.clone(), show)))
 }
 
 pub(crate) async fn review(

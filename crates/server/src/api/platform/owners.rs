@@ -56,7 +56,7 @@ pub(crate) async fn list(caller: PlatformOwner, page: Page<UserId>) -> Result<Js
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
     let found =
         caller.list(move |snapshot| administrators::list_platform_owners(snapshot, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |owner| owner.user.to_string(), show)))
+    Ok(Json(page.list(found.await?, |owner| owner.user.to_string(), show)))
 }
 
 pub(crate) async fn invite(

@@ -1,10 +1,10 @@
 //! `POST /api/organizations/{org}/users/{user}/password-link`: a one-time link with which a user sets a password. The URL
 //! in the answer is the only copy of the link's secret.
 
-use super::sign_in_link::LinkBody;
 use crate::web::administration::{Admin, Written};
 use crate::web::json::{Created, rfc3339};
 use crate::web::path::Path;
+use api::users::OneTimeLink;
 use identity::ids::{LinkId, UserId};
 use identity::links::{self, NewLink, Purpose};
 use identity::{Time, users};
@@ -12,7 +12,7 @@ use identity::{Time, users};
 pub(crate) async fn create(
     admin: Admin,
     Path((_, user)): Path<(String, String)>,
-) -> Written<Created<LinkBody>> {
+) -> Written<Created<OneTimeLink>> {
     let user = UserId::parse(&user)?;
     let new = generate(&admin, &user);
     let url = url(&admin, &new);
@@ -34,6 +34,6 @@ pub(super) fn url(admin: &Admin, link: &NewLink) -> String {
     admin.url(&format!("/password?token={}", link.token))
 }
 
-pub(super) fn body(url: String, expires_at: Time) -> LinkBody {
-    LinkBody { url, expires_at: rfc3339(expires_at) }
+pub(super) fn body(url: String, expires_at: Time) -> OneTimeLink {
+    OneTimeLink { url: Some(url), expires_at: rfc3339(expires_at) }
 }

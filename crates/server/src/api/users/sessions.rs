@@ -1,37 +1,17 @@
 //! `/api/organizations/{org}/users/{user}/sessions`: the sessions of a user.
 
-use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator, Written};
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
 use crate::web::path::Path;
+use api::users::Session;
 use http::StatusCode;
 use identity::ids::{SessionId, UserId};
-use identity::sessions::{self, Session};
+use identity::sessions;
 use identity::users;
-use serde::Serialize;
-use utoipa::ToSchema;
 
-#[derive(Serialize, ToSchema)]
-#[schema(as = Session)]
-pub(crate) struct SessionBody {
-    id: String,
-    #[schema(schema_with = words::session_kind)]
-    kind: String,
-    /// The IP address of the sign-in.
-    address: String,
-    /// The user agent of the sign-in.
-    agent: String,
-    #[schema(format = DateTime)]
-    created_at: String,
-    #[schema(format = DateTime)]
-    authenticated_at: String,
-    #[schema(format = DateTime)]
-    expires_at: String,
-}
-
-fn show(session: Session) -> SessionBody {
-    SessionBody {
+fn show(session: sessions::Session) -> Session {
+    Session {
         id: session.id.to_string(),
         kind: session.kind,
         address: session.address,
@@ -46,14 +26,14 @@ pub(crate) async fn list(
     admin: Administrator,
     Path((_, user)): Path<(String, String)>,
     page: Page<SessionId>,
-) -> Result<Json<List<SessionBody>>> {
+) -> Result<Json<List<Session>>> {
     let (organization, user, now) = (admin.organization.id.clone(), UserId::parse(&user)?, admin.now());
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| {
         let user = users::in_organization(snapshot, &organization, &user)?;
         sessions::list(snapshot, &user.id, now, cursor.as_deref(), fetch)
     });
-    Ok(Json(List::new(found.await?, &page, |session| session.id.to_string(), show)))
+    Ok(Json(page.list(found.await?, |session| session.id.to_string(), show)))
 }
 
 pub(crate) async fn end(

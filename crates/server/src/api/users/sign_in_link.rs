@@ -4,27 +4,15 @@
 use crate::web::administration::{Admin, Written};
 use crate::web::json::{Created, rfc3339};
 use crate::web::path::Path;
+use api::users::OneTimeLink;
 use identity::ids::{LinkId, UserId};
 use identity::links::{self, NewLink, Purpose};
 use identity::users;
-use serde::Serialize;
-use utoipa::ToSchema;
-
-/// A link that works once.
-#[derive(Serialize, ToSchema)]
-#[schema(as = OneTimeLink)]
-pub(crate) struct LinkBody {
-    /// Shown once: a replay of the answer leaves it out.
-    #[schema(required = false)]
-    pub(super) url: String,
-    #[schema(format = DateTime)]
-    pub(super) expires_at: String,
-}
 
 pub(crate) async fn create(
     admin: Admin,
     Path((_, user)): Path<(String, String)>,
-) -> Written<Created<LinkBody>> {
+) -> Written<Created<OneTimeLink>> {
     let now = admin.now();
     let user = UserId::parse(&user)?;
     let (id, expires_at) = (LinkId::new(now, admin.random()), now + links::LIFE);
@@ -33,7 +21,7 @@ pub(crate) async fn create(
     let made = admin.write("user.sign_in_link", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
         let expires_at = rfc3339(links::create_for(tx, &user, &new, by.actor)?);
-        Ok(Created(LinkBody { url: url.clone(), expires_at }))
+        Ok(Created(OneTimeLink { url: Some(url.clone()), expires_at }))
     });
     made.await
 }

@@ -1,28 +1,18 @@
 //! `/api/organizations/{org}/users/{user}/suspension`: suspends an account and activates it again.
 
-use super::{UserBody, show};
-use crate::openapi::words;
+use super::show;
 use crate::web::administration::{Admin, Written};
 use crate::web::fields::{FieldErrors, Rules as _, Validate};
 use crate::web::json::{Body, Json};
 use crate::web::path::Path;
+use api::users::{User, UserSuspension};
 use http::StatusCode;
 use identity::audit;
 use identity::ids::UserId;
 use identity::user_suspensions;
 use identity::users;
-use serde::Deserialize;
-use utoipa::ToSchema;
 
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = SuspendUser)]
-pub(crate) struct SuspendBody {
-    #[schema(schema_with = words::reason)]
-    reason: Option<String>,
-}
-
-impl Validate for SuspendBody {
+impl Validate for UserSuspension {
     fn validate(&self, errors: &mut FieldErrors) {
         errors.check(audit::reason(self.reason.as_deref()));
     }
@@ -31,8 +21,8 @@ impl Validate for SuspendBody {
 pub(crate) async fn put(
     admin: Admin,
     Path((_, user)): Path<(String, String)>,
-    Body(body): Body<SuspendBody>,
-) -> Written<Json<UserBody>> {
+    Body(body): Body<UserSuspension>,
+) -> Written<Json<User>> {
     let user = UserId::parse(&user)?;
     let suspended = admin.write("user.suspend", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
