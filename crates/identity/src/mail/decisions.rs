@@ -29,8 +29,9 @@ const KNOWN_MAX: usize = 3;
 pub const DAILY_MAX: usize = 20;
 /// How many of those that wait are looked at.
 const WAITING_MAX: i64 = 1000;
-/// How long the link of a mail is good, and so how long it is tried to send it.
-pub const LINK_LIFE: Duration = links::LIFE;
+/// How long the link of a mail is good, and so how long it is tried to send it: as long as its code. OWASP ASVS 5.0 gives what is
+/// sent over another channel ten minutes.
+pub const LINK_LIFE: Duration = requests::CODE_LIFE;
 
 /// What the owner of the server allows.
 #[derive(Clone, Copy, Debug)]

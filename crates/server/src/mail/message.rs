@@ -85,13 +85,10 @@ fn secret_parts(app: &App, language: &Language, mail: &Mail, words: &Words, aske
         Part::Text(asked),
         Part::Text(language.count("mail.common.code", minutes, &[])),
         Part::Code(format!("{first} {second}")),
-        Part::Text(
-            match mail.purpose {
-                Purpose::SignUp => language.text("mail.common.link_same_browser"),
-                _ => language.text("mail.common.link"),
-            }
-            .to_owned(),
-        ),
+        Part::Text(match mail.purpose {
+            Purpose::SignUp => language.count("mail.common.link_same_browser", minutes, &[]),
+            _ => language.count("mail.common.link", minutes, &[]),
+        }),
         Part::Link(app.url(&format!("/o/{}/link?token={}", mail.organization.slug, words.link))),
         Part::Text(language.text("mail.common.ignore").to_owned()),
     ]
