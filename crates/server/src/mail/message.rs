@@ -8,7 +8,7 @@ use identity::mail::decisions::Words;
 use identity::mail::requests::CODE_LIFE;
 use identity::mail::{Mail, Purpose};
 use identity::organizations::{Organization, PLATFORM};
-use identity::{Error, Result};
+use identity::{Error, Result, Time};
 use maud::{DOCTYPE, Markup, html};
 use outgoing::Message;
 use texts::Language;
@@ -54,7 +54,7 @@ pub(super) fn of(app: &App, mail: &Mail) -> Result<Message> {
             vec![
                 Part::Text(language.fill(
                     "mail.password_changed.happened",
-                    &[("organization", name), ("time", &rfc3339(mail.created_at))],
+                    &[("organization", name), ("time", &minute_of(mail.created_at))],
                 )),
                 Part::Text(language.text("mail.password_changed.not_you").to_owned()),
                 Part::Link(app.url(&addresses::forgot_form(&mail.organization.slug))),
@@ -92,6 +92,12 @@ fn secret_parts(app: &App, language: &Language, mail: &Mail, words: &Words, aske
         Part::Link(app.url(&format!("/o/{}/link?token={}", mail.organization.slug, words.link))),
         Part::Text(language.text("mail.common.ignore").to_owned()),
     ]
+}
+
+/// A time as people read it, to the minute.
+fn minute_of(time: Time) -> String {
+    jiff::Timestamp::from_millisecond(time.millis())
+        .map_or_else(|_| rfc3339(time), |stamp| stamp.strftime("%Y-%m-%d, %H:%M").to_string())
 }
 
 /// What an organization is called in mails. Mail programs make links of what looks like an address, so a name with one is
