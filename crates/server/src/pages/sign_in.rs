@@ -133,18 +133,18 @@ pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageEr
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     match organization.status {
         Status::Active => Ok(organization),
-        status => {
-            // The name of a pending or rejected organization is not approved.
-            let what = match status {
-                Status::Suspended => {
-                    Sentence::new("problem.not_active.suspended").value("organization", organization.name)
-                }
-                Status::Pending => Sentence::new("problem.not_active.pending"),
-                _ => Sentence::new("problem.not_active.rejected"),
-            };
-            Err(PageError::new(StatusCode::FORBIDDEN, section!("problem.not_active")).what(what))
-        }
+        Status::Suspended => Err(not_active(
+            Sentence::new("problem.not_active.suspended").value("organization", organization.name),
+        )),
+        // The name of one that was not approved is not shown.
+        Status::Pending => Err(not_active(Sentence::new("problem.not_active.pending"))),
+        Status::Rejected => Err(not_active(Sentence::new("problem.not_active.rejected"))),
+        Status::Deleted => Err(not_active(Sentence::new("problem.not_active.deleted"))),
     }
+}
+
+fn not_active(what: Sentence) -> PageError {
+    PageError::new(StatusCode::FORBIDDEN, section!("problem.not_active")).what(what)
 }
 
 enum Failure {
