@@ -50,9 +50,9 @@ pub fn set_by_link(tx: &mut Tx<'_>, token: &str, hash: &str, actor: &Actor) -> R
     users::get(tx.snapshot(), &user.id)
 }
 
-/// What shows that a user may set a new password in place of a forgotten one.
+/// What shows that somebody has read a mail.
 #[derive(Clone, Debug)]
-pub enum ResetProof {
+pub enum MailProof {
     /// The mailed link, in any browser.
     Link(String),
     /// The code of the same mail, in the browser that asked for it: the link without its secret.
@@ -60,28 +60,28 @@ pub enum ResetProof {
 }
 
 /// Finds the user who may set a new password by a proof. Unknown, used, expired and void ones look the same.
-pub fn peek_reset(snapshot: &mut Snapshot<'_>, proof: &ResetProof, now: Time) -> Result<Option<UserId>> {
+pub fn peek_reset(snapshot: &mut Snapshot<'_>, proof: &MailProof, now: Time) -> Result<Option<UserId>> {
     let found = match proof {
-        ResetProof::Link(token) => links::peek(snapshot, Purpose::Reset, token, now)?,
-        ResetProof::Code(link) => links::peek_proved(snapshot, Purpose::Reset, link)?,
+        MailProof::Link(token) => links::peek(snapshot, Purpose::Reset, token, now)?,
+        MailProof::Code(link) => links::peek_proved(snapshot, Purpose::Reset, link)?,
     };
     Ok(found.flatten())
 }
 
 /// Whether a password was set by a proof.
-pub fn was_reset(snapshot: &mut Snapshot<'_>, proof: &ResetProof) -> Result<bool> {
+pub fn was_reset(snapshot: &mut Snapshot<'_>, proof: &MailProof) -> Result<bool> {
     match proof {
-        ResetProof::Link(token) => Ok(links::user_of_used(snapshot, Purpose::Reset, token)?.is_some()),
-        ResetProof::Code(link) => links::is_used(snapshot, Purpose::Reset, link),
+        MailProof::Link(token) => Ok(links::user_of_used(snapshot, Purpose::Reset, token)?.is_some()),
+        MailProof::Code(link) => links::is_used(snapshot, Purpose::Reset, link),
     }
 }
 
 /// Sets a new password in place of a forgotten one. All sessions of the user end. Of several uses of one mail, by its link or its
 /// code, one succeeds; the others get [`Error::NotFound`].
-pub fn reset(tx: &mut Tx<'_>, proof: &ResetProof, hash: &str, actor: &Actor) -> Result<User> {
+pub fn reset(tx: &mut Tx<'_>, proof: &MailProof, hash: &str, actor: &Actor) -> Result<User> {
     let user = match proof {
-        ResetProof::Link(token) => links::use_once(tx, Purpose::Reset, token, actor.now)?,
-        ResetProof::Code(link) => links::use_proved(tx, Purpose::Reset, link, actor.now)?,
+        MailProof::Link(token) => links::use_once(tx, Purpose::Reset, token, actor.now)?,
+        MailProof::Code(link) => links::use_proved(tx, Purpose::Reset, link, actor.now)?,
     };
     let user = note_proof(tx, user, actor)?;
     replace(tx, &user.id, None, hash, actor)?;

@@ -7,7 +7,7 @@ use identity::mail::decisions::{self, DAILY_MAX, Decision, Drawn, LINK_LIFE, Rul
 use identity::mail::requests::{self, CODE_LIFE, NewRequest, PROOF_LIFE, Tried, typed_code};
 use identity::mail::{self, Next, Purpose, State};
 use identity::organizations::{self, Organization};
-use identity::password_changes::{self, ResetProof};
+use identity::password_changes::{self, MailProof};
 use identity::secrets::SecretKey;
 use identity::users::{self, NewUser, User};
 use identity::{Result, Time, passwords, sessions, user_deletions, user_suspensions};
@@ -115,13 +115,13 @@ async fn try_code(
     tried.await.expect("tries")
 }
 
-async fn proof_by_code(test: &TestIdentity, request: &MailRequestId, now: Time) -> Option<ResetProof> {
+async fn proof_by_code(test: &TestIdentity, request: &MailRequestId, now: Time) -> Option<MailProof> {
     let request = request.clone();
     let found = test.read(move |snapshot| requests::proof(snapshot, &request, &BROWSER, now));
-    found.await.expect("reads").map(|proof| ResetProof::Code(proof.link))
+    found.await.expect("reads").map(|proof| MailProof::Code(proof.link))
 }
 
-async fn reset(test: &TestIdentity, proof: &ResetProof, now: Time) -> Result<User> {
+async fn reset(test: &TestIdentity, proof: &MailProof, now: Time) -> Result<User> {
     let proof = proof.clone();
     test.write_at(now, move |tx, actor| password_changes::reset(tx, &proof, "a hash", actor)).await
 }
@@ -218,7 +218,7 @@ async fn of_many_uses_of_one_mail_by_link_and_code_one_sets_the_password() {
     let (request, _, words) = mailed(&test, &acme).await;
     try_code(&test, &request, BROWSER, &words.code, START).await;
     let by_code = proof_by_code(&test, &request, START).await.expect("a proof");
-    let by_link = ResetProof::Link(words.link.clone());
+    let by_link = MailProof::Link(words.link.clone());
     let tries: Vec<_> = (0..20)
         .map(|number| {
             let (test, proof) =
@@ -252,13 +252,13 @@ async fn a_reset_works_until_a_password_is_set_or_the_user_is_suspended() {
         [mailed(&test, &acme).await, mailed(&test, &acme).await, mailed(&test, &acme).await];
     let session = test.session(&ada).await;
     let late = START + LINK_LIFE;
-    assert_eq!(not_found(reset(&test, &ResetProof::Link(first.link.clone()), late).await), "link", "expired");
-    reset(&test, &ResetProof::Link(second.link), START + MINUTE).await.expect("sets it");
+    assert_eq!(not_found(reset(&test, &MailProof::Link(first.link.clone()), late).await), "link", "expired");
+    reset(&test, &MailProof::Link(second.link), START + MINUTE).await.expect("sets it");
     let ended = session.clone();
     let live = test.read(move |snapshot| sessions::live(snapshot, &ended, START + MINUTE)).await;
     assert!(live.expect("reads").is_none(), "its sessions end");
     let after = START + MINUTE + MINUTE;
-    let first = ResetProof::Link(first.link);
+    let first = MailProof::Link(first.link);
     assert_eq!(not_found(reset(&test, &first, after).await), "link", "from before the password");
 
     let (_, _, fourth) = mailed(&test, &acme).await;
@@ -267,7 +267,7 @@ async fn a_reset_works_until_a_password_is_set_or_the_user_is_suspended() {
     test.write_at(after, move |tx, actor| user_suspensions::suspend(tx, &suspended, None, actor))
         .await
         .expect("suspends");
-    assert_eq!(not_found(reset(&test, &ResetProof::Link(fourth.link), after).await), "link", "suspended");
+    assert_eq!(not_found(reset(&test, &MailProof::Link(fourth.link), after).await), "link", "suspended");
 }
 
 #[tokio::test]
@@ -283,7 +283,7 @@ async fn the_first_proof_of_an_address_voids_what_a_stranger_had_set() {
     let squatted = made.await.expect("a user");
     let of_stranger = test.session(&squatted).await;
     let (_, _, words) = mailed(&test, &acme).await;
-    let user = reset(&test, &ResetProof::Link(words.link), START + MINUTE).await.expect("sets it");
+    let user = reset(&test, &MailProof::Link(words.link), START + MINUTE).await.expect("sets it");
     assert_eq!(user.email_verified_at, Some(START + MINUTE));
     let live = test.read(move |snapshot| sessions::live(snapshot, &of_stranger, START + MINUTE)).await;
     assert!(live.expect("reads").is_none());

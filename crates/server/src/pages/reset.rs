@@ -24,7 +24,7 @@ use identity::authentication::{Authentication, Method};
 use identity::ids::{LinkId, MailId};
 use identity::mail::{NewMail, Purpose, requests};
 use identity::organizations::Organization;
-use identity::password_changes::{self, ResetProof};
+use identity::password_changes::{self, MailProof};
 use identity::users::{self, User};
 use identity::{Error, links, passwords};
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) async fn open(
     organization: &Organization,
     token: &str,
 ) -> PageResult {
-    match find(app, organization, vec![ResetProof::Link(token.to_owned())], None).await? {
+    match find(app, organization, vec![MailProof::Link(token.to_owned())], None).await? {
         Some(_) => Ok(see_other(&path(&organization.slug), KeptLink::Reset.keep(app, browser, token)?)),
         None => Err(void(&organization.slug)),
     }
@@ -61,7 +61,7 @@ pub(super) async fn open(
 
 /// What shows that a password may be set here.
 struct Reset {
-    proof: ResetProof,
+    proof: MailProof,
     /// The link of the mail, which its form names: another mail may have been opened in another tab meanwhile.
     link: LinkId,
     user: User,
@@ -167,8 +167,8 @@ async fn proofs(
     app: &App,
     browser: &Browser,
     organization: &Organization,
-) -> Result<Vec<ResetProof>, PageError> {
-    let link = KeptLink::Reset.read(app, browser).map(ResetProof::Link);
+) -> Result<Vec<MailProof>, PageError> {
+    let link = KeptLink::Reset.read(app, browser).map(MailProof::Link);
     let code = match asking::Asked::read(app, browser, &organization.slug) {
         None => None,
         Some(asked) => {
@@ -176,16 +176,16 @@ async fn proofs(
             let proof = app.store.point(move |snapshot| requests::proof(snapshot, &id, &hash, now)).await?;
             let proof = proof
                 .filter(|proof| proof.purpose == Purpose::Reset && proof.organization == organization.id);
-            proof.map(|proof| ResetProof::Code(proof.link))
+            proof.map(|proof| MailProof::Code(proof.link))
         }
     };
     Ok(link.into_iter().chain(code).collect())
 }
 
-fn link_of(proof: &ResetProof) -> Option<LinkId> {
+fn link_of(proof: &MailProof) -> Option<LinkId> {
     match proof {
-        ResetProof::Link(token) => links::id_of(token),
-        ResetProof::Code(link) => Some(link.clone()),
+        MailProof::Link(token) => links::id_of(token),
+        MailProof::Code(link) => Some(link.clone()),
     }
 }
 
@@ -193,7 +193,7 @@ fn link_of(proof: &ResetProof) -> Option<LinkId> {
 async fn find(
     app: &App,
     organization: &Organization,
-    proofs: Vec<ResetProof>,
+    proofs: Vec<MailProof>,
     wanted: Option<&LinkId>,
 ) -> Result<Option<Reset>, Error> {
     let (of, now, wanted) = (organization.id.clone(), app.now(), wanted.cloned());
@@ -216,9 +216,9 @@ async fn find(
 }
 
 /// Whether this form has set the password already: a second click, or a form that was sent again.
-async fn is_done(app: &App, proofs: &[ResetProof], form: &Form) -> Result<bool, Error> {
+async fn is_done(app: &App, proofs: &[MailProof], form: &Form) -> Result<bool, Error> {
     let is_of_form =
-        |proof: &&ResetProof| link_of(proof).is_some_and(|link| link.as_str() == form.text("link"));
+        |proof: &&MailProof| link_of(proof).is_some_and(|link| link.as_str() == form.text("link"));
     let Some(proof) = proofs.iter().find(is_of_form).cloned() else { return Ok(false) };
     app.store.point(move |snapshot| password_changes::was_reset(snapshot, &proof)).await
 }
