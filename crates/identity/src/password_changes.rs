@@ -3,11 +3,13 @@
 //!
 //! A link of a user comes from an administrator of the user's own organization or from the server's machine, so using it
 //! verifies the e-mail address; so does a mailed link or its code. If the address was not verified before, somebody else may
-//! have made the account with it: the password and the sessions from before are void.
+//! have made the account with it: the password and the sessions from before are void. Only where a session of the user proves
+//! the address, who reads the mails is who is signed in, and keeps the password ([`verify`]).
 
 use crate::audit::{self, Actor};
 use crate::ids::{LinkId, SessionId, UserId};
 use crate::links::{self, Purpose};
+use crate::mail::requests;
 use crate::secrets::Hash;
 use crate::sessions::{self, NewSession, Session};
 use crate::users::{self, User};
@@ -23,6 +25,8 @@ const SAME_BROWSER_FOR: Duration = Duration::from_secs(60);
 
 /// The text of `ended_by` in the sessions that a new password ends.
 const ENDED_BY: &str = "new password";
+/// The same of the first proof of an address.
+const ENDED_BY_PROOF: &str = "verification of the address";
 
 /// Changes the password of the user of the session `by`. The user's other sessions end. Returns the number of ended
 /// sessions, or `None` if `by` has ended in the meantime.
@@ -59,34 +63,99 @@ pub enum MailProof {
     Code(LinkId),
 }
 
+impl MailProof {
+    /// The link of the mail.
+    pub fn link(&self) -> Option<LinkId> {
+        match self {
+            MailProof::Link(token) => links::id_of(token),
+            MailProof::Code(link) => Some(link.clone()),
+        }
+    }
+
+    fn peek(&self, snapshot: &mut Snapshot<'_>, purpose: Purpose, now: Time) -> Result<Option<UserId>> {
+        let found = match self {
+            MailProof::Link(token) => links::peek(snapshot, purpose, token, now)?,
+            MailProof::Code(link) => links::peek_proved(snapshot, purpose, link)?,
+        };
+        Ok(found.flatten())
+    }
+
+    fn was_used(&self, snapshot: &mut Snapshot<'_>, purpose: Purpose) -> Result<bool> {
+        match self {
+            MailProof::Link(token) => Ok(links::user_of_used(snapshot, purpose, token)?.is_some()),
+            MailProof::Code(link) => links::is_used(snapshot, purpose, link),
+        }
+    }
+
+    /// Uses the link of the mail. Of several uses, by the link or the code, one succeeds; the others get [`Error::NotFound`].
+    fn use_once(&self, tx: &mut Tx<'_>, purpose: Purpose, now: Time) -> Result<Option<UserId>> {
+        match self {
+            MailProof::Link(token) => links::use_once(tx, purpose, token, now),
+            MailProof::Code(link) => links::use_proved(tx, purpose, link, now),
+        }
+    }
+}
+
 /// Finds the user who may set a new password by a proof. Unknown, used, expired and void ones look the same.
 pub fn peek_reset(snapshot: &mut Snapshot<'_>, proof: &MailProof, now: Time) -> Result<Option<UserId>> {
-    let found = match proof {
-        MailProof::Link(token) => links::peek(snapshot, Purpose::Reset, token, now)?,
-        MailProof::Code(link) => links::peek_proved(snapshot, Purpose::Reset, link)?,
-    };
-    Ok(found.flatten())
+    proof.peek(snapshot, Purpose::Reset, now)
 }
 
 /// Whether a password was set by a proof.
 pub fn was_reset(snapshot: &mut Snapshot<'_>, proof: &MailProof) -> Result<bool> {
-    match proof {
-        MailProof::Link(token) => Ok(links::user_of_used(snapshot, Purpose::Reset, token)?.is_some()),
-        MailProof::Code(link) => links::is_used(snapshot, Purpose::Reset, link),
-    }
+    proof.was_used(snapshot, Purpose::Reset)
 }
 
 /// Sets a new password in place of a forgotten one. All sessions of the user end. Of several uses of one mail, by its link or its
 /// code, one succeeds; the others get [`Error::NotFound`].
 pub fn reset(tx: &mut Tx<'_>, proof: &MailProof, hash: &str, actor: &Actor) -> Result<User> {
-    let user = match proof {
-        MailProof::Link(token) => links::use_once(tx, Purpose::Reset, token, actor.now)?,
-        MailProof::Code(link) => links::use_proved(tx, Purpose::Reset, link, actor.now)?,
-    };
+    let user = proof.use_once(tx, Purpose::Reset, actor.now)?;
     let user = note_proof(tx, user, actor)?;
     replace(tx, &user.id, None, hash, actor)?;
     audit::note(tx, &user.organization, actor, "user.password_reset", user.id.as_str(), "")?;
     users::get(tx.snapshot(), &user.id)
+}
+
+/// Finds the user whose address a proof verifies. Unknown, used, expired and void ones look the same; one is void when the
+/// address is verified already, or is not that of the mail any more.
+pub fn peek_verify(snapshot: &mut Snapshot<'_>, proof: &MailProof, now: Time) -> Result<Option<User>> {
+    match proof.peek(snapshot, Purpose::Verify, now)? {
+        Some(user) => to_verify(snapshot, proof, &user),
+        None => Ok(None),
+    }
+}
+
+/// Whether an address was verified by a proof.
+pub fn was_verified(snapshot: &mut Snapshot<'_>, proof: &MailProof) -> Result<bool> {
+    proof.was_used(snapshot, Purpose::Verify)
+}
+
+/// Verifies the address of an account. `by` is a session of the account in the browser that proves it: it stays, and the
+/// password with it, and all other sessions end. Without one, what was set before is void, because somebody else may have made
+/// the account and have asked for the mail. Of several uses of one mail one succeeds; the others get [`Error::NotFound`], and so does
+/// who has no such session any more.
+pub fn verify(tx: &mut Tx<'_>, proof: &MailProof, by: Option<&SessionId>, actor: &Actor) -> Result<User> {
+    let void = || Error::NotFound { what: "link" };
+    let user = proof.use_once(tx, Purpose::Verify, actor.now)?.ok_or_else(void)?;
+    let user = to_verify(tx.snapshot(), proof, &user)?.ok_or_else(void)?;
+    let Some(session) = by else { return note_proof(tx, Some(user.id), actor) };
+    if sessions::live(tx.snapshot(), session, actor.now)?.is_none_or(|found| found.user != user.id) {
+        return Err(Error::NotFound { what: "session" });
+    }
+    users::verify_email(tx, &user, actor.now)?;
+    users::forget_known_browsers(tx, &user.id)?;
+    sessions::end_all_but(tx, &user.id, Some(session), ENDED_BY_PROOF, actor.now)?;
+    audit::note(tx, &user.organization, actor, "user.email_verified", user.id.as_str(), "")?;
+    users::get(tx.snapshot(), &user.id)
+}
+
+/// The user of a mail, if the address to which it went is theirs and is not verified.
+fn to_verify(snapshot: &mut Snapshot<'_>, proof: &MailProof, user: &UserId) -> Result<Option<User>> {
+    let Some(link) = proof.link() else { return Ok(None) };
+    let user = users::get(snapshot, user)?;
+    let is_open = user.email_verified_at.is_none()
+        && requests::address_of(snapshot, &link)? == Some(user.email.clone());
+    Ok(is_open.then_some(user))
 }
 
 /// Verifies the address of an account with the invitation of a platform owner, and sets its password. All sessions of the
@@ -163,7 +232,7 @@ fn note_proof(tx: &mut Tx<'_>, user: Option<UserId>, actor: &Actor) -> Result<Us
     }
     passwords::delete(tx, &user.id)?;
     consents::delete_of_user(tx, &user.id)?;
-    sessions::end_all_of_user(tx, &user.id, "verification of the address", actor.now)?;
+    sessions::end_all_of_user(tx, &user.id, ENDED_BY_PROOF, actor.now)?;
     audit::note(tx, &user.organization, actor, "user.email_verified", user.id.as_str(), "")?;
     users::get(tx.snapshot(), &user.id)
 }

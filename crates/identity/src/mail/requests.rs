@@ -140,6 +140,7 @@ statements! {
     static PROVE = sql("UPDATE mail_requests SET proved_at = ?2 WHERE id = ?1 AND proved_at IS NULL");
     static PROVE_BY_LINK = sql("UPDATE mail_requests SET proved_at = ?3
      WHERE link_id = ?1 AND browser = ?2 AND proved_at IS NULL");
+    static ADDRESS_OF = sql("SELECT address FROM mail_requests WHERE link_id = ?1");
     static OF_LINK = sql("SELECT id FROM mail_requests WHERE link_id = ?1 AND browser = ?2");
     static PROOF = sql("SELECT organization_id, address, purpose, link_id FROM mail_requests
      WHERE id = ?1 AND browser = ?2 AND proved_at > ?3 AND link_id IS NOT NULL");
@@ -261,6 +262,11 @@ pub fn prove_by_link(tx: &mut Tx<'_>, token: &str, browser: &Hash, now: Time) ->
 /// The request of a link, if this browser has made it.
 pub fn is_asker(snapshot: &mut Snapshot<'_>, link: &LinkId, browser: &Hash) -> Result<Option<MailRequestId>> {
     Ok(snapshot.one(&OF_LINK, args![link, browser], |row| row.get(0))?)
+}
+
+/// The address to which the mail of a link went.
+pub(crate) fn address_of(snapshot: &mut Snapshot<'_>, link: &LinkId) -> Result<Option<String>> {
+    Ok(snapshot.one(&ADDRESS_OF, args![link], |row| row.get(0))?)
 }
 
 /// What this browser has proved lately.

@@ -26,7 +26,7 @@ use identity::mail::{NewMail, Purpose, requests};
 use identity::organizations::Organization;
 use identity::password_changes::{self, MailProof};
 use identity::users::{self, User};
-use identity::{Error, links, passwords};
+use identity::{Error, passwords};
 use std::time::Duration;
 
 /// How long it is tried to tell the user.
@@ -182,13 +182,6 @@ async fn proofs(
     Ok(link.into_iter().chain(code).collect())
 }
 
-fn link_of(proof: &MailProof) -> Option<LinkId> {
-    match proof {
-        MailProof::Link(token) => links::id_of(token),
-        MailProof::Code(link) => Some(link.clone()),
-    }
-}
-
 /// The first of the proofs that is valid, of the link `wanted` if one is.
 async fn find(
     app: &App,
@@ -199,8 +192,7 @@ async fn find(
     let (of, now, wanted) = (organization.id.clone(), app.now(), wanted.cloned());
     let found = app.store.point(move |snapshot| {
         for proof in proofs {
-            let Some(link) = link_of(&proof).filter(|link| wanted.as_ref().is_none_or(|one| one == link))
-            else {
+            let Some(link) = proof.link().filter(|link| wanted.as_ref().is_none_or(|one| one == link)) else {
                 continue;
             };
             let Some(user) = password_changes::peek_reset(snapshot, &proof, now)? else { continue };
@@ -217,8 +209,7 @@ async fn find(
 
 /// Whether this form has set the password already: a second click, or a form that was sent again.
 async fn is_done(app: &App, proofs: &[MailProof], form: &Form) -> Result<bool, Error> {
-    let is_of_form =
-        |proof: &&MailProof| link_of(proof).is_some_and(|link| link.as_str() == form.text("link"));
+    let is_of_form = |proof: &&MailProof| proof.link().is_some_and(|link| link.as_str() == form.text("link"));
     let Some(proof) = proofs.iter().find(is_of_form).cloned() else { return Ok(false) };
     app.store.point(move |snapshot| password_changes::was_reset(snapshot, &proof)).await
 }
