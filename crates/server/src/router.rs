@@ -164,6 +164,8 @@ pub fn router() -> Routes<App> {
         .route("/o/{slug}/forgot", get(pages::forgot::get).post(pages::forgot::post))
         .route("/o/{slug}/code", get(pages::code::get).post(pages::code::post))
         .route("/o/{slug}/reset", get(pages::reset::get).post(pages::reset::post))
+        .route("/o/{slug}/verify", post(pages::verify::post))
+        .route("/o/{slug}/confirm", get(pages::confirm::get).post(pages::confirm::post))
         .route("/o/{slug}/account", get(pages::account::get))
         .route("/o/{slug}/account/sessions", post(pages::account::sessions::post))
         .route("/o/{slug}/account/consents", post(pages::account::consents::post))

@@ -41,6 +41,8 @@ pub(crate) struct Asked {
     pub organization: String,
     /// The address as it was entered.
     pub address: String,
+    /// The word of its purpose.
+    pub purpose: String,
     pub name: String,
     pub next: String,
 }
@@ -81,6 +83,7 @@ pub(crate) async fn ask(app: &App, browser: &Browser, asking: &Asking<'_>) -> Re
         id: id.to_string(),
         organization: asking.organization.slug.clone(),
         address: asking.address.to_owned(),
+        purpose: asking.purpose.as_str().to_owned(),
         name: asking.name.to_owned(),
         next: if asking.next.len() <= NEXT_LENGTH_MAX { asking.next } else { "" }.to_owned(),
     };

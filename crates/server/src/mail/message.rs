@@ -81,7 +81,7 @@ fn secret_parts(app: &App, language: &Language, mail: &Mail, words: &Words, aske
     let minutes = CODE_LIFE.as_secs() / 60;
     let code = words.code.as_str();
     let (first, second) = code.split_at_checked(4).unwrap_or((code, ""));
-    vec![
+    let mut parts = vec![
         Part::Text(asked),
         Part::Text(language.count("mail.common.code", minutes, &[])),
         Part::Code(format!("{first} {second}")),
@@ -90,8 +90,12 @@ fn secret_parts(app: &App, language: &Language, mail: &Mail, words: &Words, aske
             _ => language.count("mail.common.link", minutes, &[]),
         }),
         Part::Link(app.url(&format!("/o/{}/link?token={}", mail.organization.slug, words.link))),
-        Part::Text(language.text("mail.common.ignore").to_owned()),
-    ]
+    ];
+    if mail.purpose == Purpose::Verify {
+        parts.push(Part::Text(language.text("mail.verify.elsewhere").to_owned()));
+    }
+    parts.push(Part::Text(language.text("mail.common.ignore").to_owned()));
+    parts
 }
 
 /// A time as people read it, to the minute.

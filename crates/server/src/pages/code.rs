@@ -3,6 +3,7 @@
 
 use super::addresses::{self, encoded};
 use super::browser::{Asked, Browser, Form, safe_next};
+use super::confirm;
 use super::reset;
 use super::respond::{Link, PageError, PageResult, section, see_other};
 use super::sign_in::{active, home};
@@ -72,6 +73,10 @@ pub(crate) async fn post(
         Tried::Right(Purpose::Reset) => {
             Ok(see_other(&reset::address(&slug, safe_next(sent, &home)), Vec::new()))
         }
+        Tried::Right(Purpose::Verify) => {
+            let next = safe_next(sent.or(Some(&asked.next)), &home);
+            confirm::by_code(&app, &browser, &organization, &asked, next).await
+        }
         Tried::Right(_) => Ok(see_other(&home, Vec::new())),
     }
 }
@@ -86,14 +91,17 @@ fn show(
 ) -> Response {
     let (csrf, home, slug) = (browser.csrf(app), home(&organization.slug), &organization.slug);
     let next = safe_next(sent.or(Some(&asked.next)), &home);
+    let is_own = asked.purpose == Purpose::Verify.as_str();
+    let again_href = if is_own { addresses::account(slug) } else { addresses::forgot(slug, next) };
     let view = EnterCode {
         org_name: &organization.name,
         email: &asked.address,
+        is_own,
         minutes: CODE_LIFE.as_secs() / 60,
         csrf: &csrf,
         hidden: &[("next", next)],
         action: &path(slug),
-        again_href: &addresses::forgot(slug, next),
+        again_href: &again_href,
         error,
     };
     let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };

@@ -22,10 +22,14 @@ pub(crate) enum Flash {
     PasswordSet,
     PasswordKept,
     ConsentWithdrawn,
+    /// By a user who is signed in.
+    AddressConfirmed,
+    /// Elsewhere, where what was set before is void.
+    AddressProved,
 }
 
 impl Flash {
-    const ALL: [Flash; 7] = [
+    const ALL: [Flash; 9] = [
         Flash::SignedOut,
         Flash::SessionEnded,
         Flash::OthersEnded,
@@ -33,6 +37,8 @@ impl Flash {
         Flash::PasswordSet,
         Flash::PasswordKept,
         Flash::ConsentWithdrawn,
+        Flash::AddressConfirmed,
+        Flash::AddressProved,
     ];
 
     fn word(self) -> &'static str {
@@ -44,6 +50,8 @@ impl Flash {
             Flash::PasswordSet => "password_set",
             Flash::PasswordKept => "password_kept",
             Flash::ConsentWithdrawn => "consent_withdrawn",
+            Flash::AddressConfirmed => "address_confirmed",
+            Flash::AddressProved => "address_proved",
         }
     }
 
@@ -57,12 +65,14 @@ impl Flash {
             Flash::PasswordSet => "flash.password_set",
             Flash::PasswordKept => "flash.password_kept",
             Flash::ConsentWithdrawn => "flash.consent_withdrawn",
+            Flash::AddressConfirmed => "flash.address_confirmed",
+            Flash::AddressProved => "flash.address_proved",
         }
     }
 
     /// Whether the sign-in page shows it. The account page shows all.
     pub(crate) fn is_for_sign_in(self) -> bool {
-        matches!(self, Flash::SignedOut | Flash::PasswordKept)
+        matches!(self, Flash::SignedOut | Flash::PasswordKept | Flash::AddressProved)
     }
 
     /// The cookie with the message for a page of an organization.

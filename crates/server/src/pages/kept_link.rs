@@ -27,6 +27,7 @@ pub(crate) enum KeptLink {
     Reset,
     SetUp,
     SignIn,
+    Verify,
 }
 
 /// The part of a link's token that is no secret. A form names its link by it, because another link may have been opened
@@ -44,6 +45,7 @@ impl KeptLink {
             KeptLink::Reset => "_reset",
             KeptLink::SetUp => "_set_up",
             KeptLink::SignIn => "_sign_in",
+            KeptLink::Verify => "_verify",
         }
     }
 

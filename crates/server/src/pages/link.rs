@@ -3,6 +3,7 @@
 //! here signs in, once; the command that uses the link creates the session, so a link is not lost without one.
 
 use super::browser::{Asked, Browser, Form};
+use super::confirm;
 use super::kept_link::{KeptLink, id_of};
 use super::reset;
 use super::respond::{Link, PageError, PageResult, section, see_other};
@@ -72,8 +73,10 @@ pub(crate) async fn get(
     if let Some(token) = asked.get("token") {
         let wanted = token.to_owned();
         let purpose = app.store.point(move |snapshot| links::purpose_of(snapshot, &wanted)).await?;
-        if purpose == Some(Purpose::Reset) {
-            return reset::open(&app, &browser, &organization, token).await;
+        match purpose {
+            Some(Purpose::Reset) => return reset::open(&app, &browser, &organization, token).await,
+            Some(Purpose::Verify) => return confirm::open(&app, &browser, &organization, token).await,
+            _ => {}
         }
         user_of(&app, &organization, token).await?;
         return Ok(see_other(&path(&slug), KeptLink::SignIn.keep(&app, &browser, token)?));

@@ -15,7 +15,7 @@ static QUEUED: Sql = sql("SELECT COUNT(*) FROM live_effects");
 static STATES: Sql = sql("SELECT state FROM mails ORDER BY id");
 
 /// A server that keeps its mails in memory, and sends them by itself.
-async fn server_with_mail() -> TestServer {
+pub async fn server_with_mail() -> TestServer {
     let mail = |settings: &mut server::Settings| {
         settings.mail = Some(Relay::kept());
         settings.housekeeping = true;
@@ -23,12 +23,12 @@ async fn server_with_mail() -> TestServer {
     TestServer::start_with(mail, |_| {}).await
 }
 
-fn mailbox(server: &TestServer) -> &Mailbox {
+pub fn mailbox(server: &TestServer) -> &Mailbox {
     server.app.relay().and_then(Relay::mailbox).expect("a mailbox")
 }
 
 /// Waits until everything that was asked for is decided and sent.
-async fn settle(server: &TestServer) {
+pub async fn settle(server: &TestServer) {
     let settled = async {
         loop {
             let queued =
@@ -50,7 +50,7 @@ async fn forget(browser: &mut TestBrowser<'_>, email: &str) -> Answer {
     browser.post("/o/acme/forgot", &fields).await
 }
 
-async fn enter(browser: &mut TestBrowser<'_>, code: &str) -> Answer {
+pub async fn enter(browser: &mut TestBrowser<'_>, code: &str) -> Answer {
     let page = browser.get("/o/acme/code").await;
     let fields = [("csrf", &*page.input("csrf")), ("next", &page.input("next")), ("code", code)];
     browser.post("/o/acme/code", &fields).await
@@ -63,7 +63,7 @@ async fn set(browser: &mut TestBrowser<'_>, page: &Answer, password: &str) -> An
 }
 
 /// The code and the path of the link in a mail.
-fn words(mail: &KeptMail) -> (String, String) {
+pub fn words(mail: &KeptMail) -> (String, String) {
     let lines = || mail.message.text.lines().map(str::trim);
     let code = lines()
         .find(|line| line.len() == 9 && line.bytes().all(|byte| byte == b' ' || byte.is_ascii_digit()));

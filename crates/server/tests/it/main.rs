@@ -42,4 +42,5 @@ mod support;
 mod tenancy;
 mod token;
 mod upgrades;
+mod verify;
 mod versions;

@@ -12,6 +12,7 @@ use super::respond::{PageResult, see_other};
 use super::scope;
 use super::sign_in::{self, Prompt, home};
 use super::time::ago;
+use super::verify;
 use super::views::{Account, ConsentLine, SessionLine, SignOut};
 use crate::app::App;
 use crate::pages::addresses;
@@ -67,9 +68,11 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         })
         .collect();
     let (csrf, flash) = (browser.csrf(&app), browser.flash(&app, &slug));
+    let confirm_action = verify::form_address(&app, &slug, &user);
     let view = Account {
         org_name: &organization.name,
         user_email: &user.email,
+        confirm_action: confirm_action.as_deref(),
         name: &user.profile.name,
         csrf: &csrf,
         flash: flash.map(Flash::text),

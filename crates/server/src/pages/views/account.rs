@@ -33,6 +33,8 @@ pub struct ConsentLine<'a> {
 pub struct Account<'a> {
     pub org_name: &'a str,
     pub user_email: &'a str,
+    /// The target of the form that asks for a mail, if the address is not confirmed and mails are sent.
+    pub confirm_action: Option<&'a str>,
     pub name: &'a str,
     pub csrf: &'a str,
     /// A message about an event, if there is one: the key of its text.
@@ -60,7 +62,7 @@ impl Account<'_> {
                 div.card {
                     dl.facts {
                         dt { (language.text("field.name")) } dd { bdi { (self.name) } }
-                        dt { (language.text("field.email")) } dd { (address(self.user_email)) }
+                        dt { (language.text("field.email")) } dd { (self.email(language)) }
                         dt { (language.text("account.password")) }
                         dd { a href=(self.password_href) { (language.text("account.change_password")) } }
                     }
@@ -94,6 +96,19 @@ impl Account<'_> {
             language.fill("page.flash_title", &[("flash", language.text(flash)), ("title", title)])
         });
         wide_shell(language, &title, self.org_name, body)
+    }
+
+    fn email(&self, language: &Language) -> Markup {
+        html! {
+            (address(self.user_email))
+            @if let Some(action) = self.confirm_action {
+                " " span.badge.warn { (language.text("account.not_confirmed")) }
+                form method="post" action=(action) {
+                    (hidden_fields(self.csrf, &[]))
+                    button.plain type="submit" { (language.text("account.confirm")) }
+                }
+            }
+        }
     }
 
     fn consent_row(&self, language: &Language, consent: &ConsentLine<'_>) -> Markup {

@@ -15,6 +15,8 @@ pub struct EnterCode<'a> {
     pub org_name: &'a str,
     /// The address that was entered.
     pub email: &'a str,
+    /// Whether it is that of the signed-in user.
+    pub is_own: bool,
     /// How long a code is good.
     pub minutes: u64,
     pub csrf: &'a str,
@@ -28,11 +30,12 @@ pub struct EnterCode<'a> {
 impl EnterCode<'_> {
     pub fn markup(&self, language: &Language) -> Markup {
         let title = language.text("enter_code.title");
+        let lead = if self.is_own { "enter_code.lead_own" } else { "enter_code.lead" };
         let email = html! { strong { (address(self.email)) } };
         let body = html! {
             div.card.stack {
                 h1 { (title) }
-                p.lead { (language.html("enter_code.lead", &[("email", email)])) }
+                p.lead { (language.html(lead, &[("email", email)])) }
                 (error_notice(language, sentence_of(self.error)))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))

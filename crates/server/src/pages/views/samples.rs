@@ -54,8 +54,9 @@ pub fn forms(language: &Language, org: &str, client: &str, email: &str, name: &s
     let (wrong_email, wrong_code) = (wrong_as("email"), wrong_as("code"));
     let forgot = Forgot { org_name, email, csrf, hidden, action: "/o/acme/forgot", signin_href: "/o/acme/login",
         error: wrong_email.as_ref() };
-    let enter_code = EnterCode { org_name, email, minutes: 10, csrf, hidden, action: "/o/acme/code",
+    let enter_code = EnterCode { org_name, email, is_own: false, minutes: 10, csrf, hidden, action: "/o/acme/code",
         again_href: "/o/acme/forgot", error: wrong_code.as_ref() };
+    let confirm = |keeps_password| Confirm { org_name, user_email: email, keeps_password, csrf, hidden, action: "/o/acme/confirm" };
     let change_password = |old| ChangePassword { brand: org, user_email: email, old, csrf,
         action: "/o/acme/account/password", account_href: "/o/acme/account", error: wrong }.markup(language);
     vec![
@@ -80,6 +81,9 @@ pub fn forms(language: &Language, org: &str, client: &str, email: &str, name: &s
         ("reset", SetPassword { may_wait: false, ..set_password(true) }.markup(language)),
         ("forgot", forgot.markup(language)),
         ("enter_code", enter_code.markup(language)),
+        ("enter_code_own", EnterCode { is_own: true, ..enter_code }.markup(language)),
+        ("confirm", confirm(true).markup(language)),
+        ("confirm_elsewhere", confirm(false).markup(language)),
         ("change_password", change_password(OldPassword::Needed)),
         ("change_password_recent", change_password(OldPassword::NotNeeded)),
         ("change_password_without", change_password(OldPassword::None)),
@@ -190,15 +194,14 @@ fn signed_in_places(language: &Language, name: &str, user_email: &str) -> Pages 
     let console = Console { user_email, organizations: &organizations, platform_owner: true, is_first: false, more: true,
         server: "http://localhost:7070", csrf,
         signout_action, account_href: "/o/platform/account" };
+    let account = |confirm_action| Account { org_name: "Acme", user_email, confirm_action, name, csrf, signout_action,
+        sessions: &sessions, flash: Some("flash.session_ended"), end_action: "/o/acme/account/sessions",
+        password_href: "/o/acme/account/password", withdraw_action: "/o/acme/account/consents",
+        consents: &[ConsentLine { client: "client_01", name, what: &what, since: &since }],
+        switch_href: "/o/acme/login?prompt=select_account" }.markup(language);
     vec![
-        ("account",
-            Account { org_name: "Acme", user_email, name, csrf, signout_action, sessions: &sessions,
-                flash: Some("flash.session_ended"), end_action: "/o/acme/account/sessions",
-                password_href: "/o/acme/account/password",
-                withdraw_action: "/o/acme/account/consents",
-                consents: &[ConsentLine { client: "client_01", name,
-                    what: &what, since: &since }],
-                switch_href: "/o/acme/login?prompt=select_account" }.markup(language)),
+        ("account", account(None)),
+        ("account_not_confirmed", account(Some("/o/acme/verify"))),
         ("console", console.markup(language)),
         ("console_first", Console { organizations: &organizations[..1], is_first: true, more: false, ..console }.markup(language)),
         ("console_empty", Console { organizations: &[], platform_owner: false, more: false, ..console }.markup(language)),

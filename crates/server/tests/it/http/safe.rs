@@ -32,8 +32,9 @@ const NOTES: &[(&str, &str)] = &[
     ("/api/service/state", "api_key_uses"),
 ];
 
-/// Pages that this server does not have: it has an owner, is not that of `sarsen dev`, and nothing proves that a password may be reset.
-const NOT_HERE: &[&str] = &["/setup", "/dev/sign-in", "/o/{slug}/reset"];
+/// Pages that this server does not have: it has an owner, is not that of `sarsen dev`, and nothing proves that a password may be
+/// reset or an address confirmed.
+const NOT_HERE: &[&str] = &["/setup", "/dev/sign-in", "/o/{slug}/reset", "/o/{slug}/confirm"];
 
 /// Every route whose GET keeps a place until it ends.
 const STREAMS: &[&str] = &["/api/live", "/demo/{product}/live"];
