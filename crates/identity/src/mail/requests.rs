@@ -5,7 +5,6 @@
 //! is as good as the link of the same mail, whose row it uses up, so that a mail is used once however it is used.
 
 use crate::ids::{self, LinkId, MailRequestId, OrganizationId, UserId};
-use crate::links;
 use crate::mail::Purpose;
 use crate::sealed_column::SealedColumn;
 use crate::secrets::{self, Hash, Random, SecretKey};
@@ -84,7 +83,7 @@ pub enum Tried {
     Ended,
 }
 
-/// What a browser has proved with a code, or with the link of a sign-up.
+/// What a browser has proved with a code.
 #[derive(Clone, Debug)]
 pub struct Proof {
     /// The organization whose form it was.
@@ -138,10 +137,7 @@ statements! {
      WHERE id = ?1 AND browser = ?2 AND tries < ?3 AND expires_at > ?4 AND proved_at IS NULL");
     static CODE = sql("SELECT purpose, code, proved_at FROM mail_requests WHERE id = ?1 AND browser = ?2");
     static PROVE = sql("UPDATE mail_requests SET proved_at = ?2 WHERE id = ?1 AND proved_at IS NULL");
-    static PROVE_BY_LINK = sql("UPDATE mail_requests SET proved_at = ?3
-     WHERE link_id = ?1 AND browser = ?2 AND proved_at IS NULL");
     static ADDRESS_OF = sql("SELECT address FROM mail_requests WHERE link_id = ?1");
-    static OF_LINK = sql("SELECT id FROM mail_requests WHERE link_id = ?1 AND browser = ?2");
     static PROOF = sql("SELECT organization_id, address, purpose, link_id FROM mail_requests
      WHERE id = ?1 AND browser = ?2 AND proved_at > ?3 AND link_id IS NOT NULL");
     static SEALED = sql("SELECT id, asker FROM mail_requests WHERE id > ?1 ORDER BY id LIMIT ?2");
@@ -247,21 +243,6 @@ pub fn try_code(
         _ if counted => Ok(Tried::Wrong),
         _ => Ok(Tried::Ended),
     }
-}
-
-/// Proves a sign-up with its link, in the browser that asked for it. Returns whether this is that browser.
-pub fn prove_by_link(tx: &mut Tx<'_>, token: &str, browser: &Hash, now: Time) -> Result<bool> {
-    if links::peek(tx.snapshot(), links::Purpose::SignUp, token, now)?.is_none() {
-        return Ok(false);
-    }
-    let Some(link) = links::id_of(token) else { return Ok(false) };
-    tx.exec(&PROVE_BY_LINK, args![&link, browser, now])?;
-    is_asker(tx.snapshot(), &link, browser).map(|found| found.is_some())
-}
-
-/// The request of a link, if this browser has made it.
-pub fn is_asker(snapshot: &mut Snapshot<'_>, link: &LinkId, browser: &Hash) -> Result<Option<MailRequestId>> {
-    Ok(snapshot.one(&OF_LINK, args![link, browser], |row| row.get(0))?)
 }
 
 /// The address to which the mail of a link went.
