@@ -1,4 +1,4 @@
-//! Who may call an operation. The server has an extractor for each, which checks it.
+//! The kinds of callers of an operation. For each, the server has an extractor that checks the credentials.
 
 /// A kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

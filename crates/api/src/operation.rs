@@ -28,7 +28,7 @@ pub trait Operation: 'static {
     const METHOD: Method;
     /// The path, with parameters such as `{org}`.
     const PATH: &'static str;
-    /// Who may call it.
+    /// The callers that are allowed.
     type By: By;
     /// The query string; `()` without one.
     type Asks;
@@ -61,7 +61,7 @@ pub struct Entry {
     pub id: &'static str,
     /// The lines of its comment: the first is a summary, paragraphs in Markdown follow.
     pub doc: &'static [&'static str],
-    /// Who may call it.
+    /// The callers that are allowed.
     pub caller: Caller,
     /// The query string.
     pub asks: Option<Query>,

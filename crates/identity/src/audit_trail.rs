@@ -224,7 +224,7 @@ fn page(
     })?)
 }
 
-/// A name, unless its user was deleted: their address is the id then, and that of their invitations is empty.
+/// Returns `None` for a deleted user: the address of the account is then its id, and the address of an invitation is empty.
 fn name(found: Option<String>) -> Option<String> {
     found.filter(|name| !name.is_empty() && UserId::parse(name).is_err())
 }

@@ -7,7 +7,7 @@
 /// Why a field is wrong, without a sentence: pages make their own, in the language of the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// A stable snake_case code, more exact than that of the API where pages need it.
+    /// A stable snake_case code for pages. It can be more precise than the code in the API.
     pub code: &'static str,
     /// What the rule is made of, such as `length_max`.
     pub values: Vec<(&'static str, String)>,

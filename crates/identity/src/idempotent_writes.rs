@@ -1,6 +1,6 @@
 //! Writes that carried an `Idempotency-Key`: their table. A row is inserted in the write's own transaction, with its sealed
-//! answer, so that of several requests with one key exactly one is executed, also across a crash. What a row means to a
-//! request is decided in `endpoint::idempotency`.
+//! answer. So exactly one of several requests with the same key is executed, also if the server crashes.
+//! `endpoint::idempotency` decides what a row means for a request.
 //!
 //! The release before this one reads these rows and writes them: it adds the answer after the commit.
 

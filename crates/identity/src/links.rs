@@ -202,8 +202,8 @@ pub fn use_once(tx: &mut Tx<'_>, purpose: Purpose, token: &str, now: Time) -> Re
     if tx.exec(&USE, args![&id, now, now])? == 1 { Ok(user) } else { Err(no_link) }
 }
 
-/// Consumes a link of which the caller knows without its secret that it may be used: its mail has a code too, which was right. It may
-/// have expired since then.
+/// Consumes a link without its secret, after the code of the same mail was entered correctly. The link may have expired since
+/// then.
 pub(crate) fn use_proved(
     tx: &mut Tx<'_>,
     purpose: Purpose,

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The header with the key.
 pub const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
-/// Marks a response as that of an earlier request.
+/// The response header that says that this is the stored response to an earlier request.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// How long a key stands for its first write.
 pub const KEPT: Duration = Duration::from_secs(24 * 3600);

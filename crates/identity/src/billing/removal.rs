@@ -1,4 +1,4 @@
-//! Deletes the rows of a connection in slices, each kind only after those that refer to it.
+//! Deletes the rows of a billing connection in slices. Rows that refer to others are deleted first.
 
 use super::{connections, customers, events, prices, subscriptions, walks};
 use crate::Result;

@@ -1,4 +1,4 @@
-//! What is sent for what a form was asked: a reset, a proof of an address, "you have an account", or nothing.
+//! Decides which mail a request from a form causes: a reset, a proof of an address, "you have an account", or none.
 //!
 //! Limits protect a mailbox from who writes its address into forms. What a network or a browser asks for an address counts for that
 //! network or browser alone, so nobody uses up the mails of another. Beyond [`DAILY_MAX`] in a day the next mail is that of one
